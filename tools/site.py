@@ -36,6 +36,16 @@ FIGURE_CELL = "# figure"
 FIGURE_PLACE = re.compile(r"<!-- figure: (\S+) -->")
 # A solved lesson is one folder higher on the site than in the repository.
 MOVED_LINKS = {"](../pictures/": "](pictures/", "](../../": "](../"}
+# The figure of the first page plays by itself. A screen reader says nothing of it until the reader chooses a step.
+PLAYS_ITSELF = """<script type="module">
+const figure = document.querySelector(".kg-figure-page");
+if (!matchMedia("(prefers-reduced-motion: reduce)").matches) {
+  const spoken = figure.querySelector(".kg-spoken");
+  spoken.ariaLive = "off";
+  figure.querySelector(".kg-play").click();
+  for (const name of ["pointerdown", "keydown"]) figure.addEventListener(name, () => (spoken.ariaLive = "polite"));
+}
+</script>"""
 FIRST_KIT_PAGES = ("plans", "setup", "discussion")
 
 
@@ -86,12 +96,12 @@ def move_links(text: str) -> str:
 
 
 def place_figures(text: str) -> str:
-    """Replace each `<!-- figure: NAME -->` of a page by the figure."""
+    """Replace each `<!-- figure: NAME -->` of a page by the figure. The first one plays by itself."""
     has_script = False
 
     def make_figure(match: re.Match[str]) -> str:
         nonlocal has_script
-        script = "" if has_script else page_script()
+        script = "" if has_script else page_script() + PLAYS_ITSELF
         has_script = True
         return f"```{{raw}} html\n{FIGURES[match[1]]().page_html()}{script}\n```"
 

@@ -159,7 +159,7 @@ def test_a_sequence_plays_and_pauses(browser):
     assert steps.initial > 0
     for step in range(1, len(steps.options) + 1):
         assert place.inner_text().startswith(f"step {step} of"), step
-        page.clock.run_for(1_800)
+        page.clock.run_for(find_pause(page))
     play.click()
     assert place.inner_text().startswith("step 1 of")
     page.get_by_role("button", name="next").click()
@@ -167,6 +167,11 @@ def test_a_sequence_plays_and_pauses(browser):
     assert place.inner_text().startswith("step 2 of")
     assert play.count() == 1
     page.context.close()
+
+
+def find_pause(page):
+    """Return how long a step stays: as long as its caption takes to read, from 1.8 to 4 seconds."""
+    return min(max(40 * len(page.locator(".kg-caption").inner_text()), 1_800), 4_000)
 
 
 READ_SEEN = """(keys) => {
@@ -204,6 +209,32 @@ def test_a_narrow_picture_follows_each_step(browser, named_figure):
     page.context.close()
 
 
+def test_a_narrow_picture_ends_a_pass_where_most_of_it_happened(browser):
+    """The head of the cleaner goes on to record 16, but the reader still sees what became of the records 4 and 7."""
+    page = open_figure(browser, FIGURES["compaction"](), "light", 390, reduced_motion="no-preference")
+    page.get_by_role("slider").fill("1")
+    for seen in (["gone 1 4", "result 1 7"], ["record 1 4", "gone 2 7"]):
+        page.get_by_role("button", name="next").click()
+        page.wait_for_timeout(3_200)
+        assert page.evaluate(READ_SEEN, seen) == seen
+    page.context.close()
+
+
+def test_a_picture_with_a_fold_needs_no_scrolling(browser):
+    """On a phone, the axis of the epochs stands below the partitions, and both are seen. Elsewhere, beside them."""
+    page = open_figure(browser, FIGURES["epochs"](), "light", 390)
+    picture = page.locator(".kg-picture")
+    for width, is_below in ((390, True), (1280, False)):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.wait_for_function(f"() => Boolean(document.querySelector('.kg-folded')) === {str(is_below).lower()}")
+        assert picture.evaluate("picture => picture.scrollWidth === picture.clientWidth")
+        keys = ("cell loyalty-2 orders-2", "token group")
+        cell, token = (page.locator(f'[data-key="{key}"] rect').bounding_box() for key in keys)
+        assert (token["y"] > cell["y"] + cell["height"]) == is_below
+        assert (token["x"] < cell["x"] + cell["width"]) == is_below
+    page.context.close()
+
+
 def choose_next(page, control):
     page.get_by_role("slider", name=control.label, exact=True).focus()
     page.keyboard.press("ArrowRight")
@@ -224,14 +255,20 @@ def test_a_narrow_picture_opens_where_its_step_happens(browser):
 
 
 def test_a_narrow_picture_can_be_seen_as_a_whole(browser):
-    """A button makes the picture as wide as the page, and back."""
-    page = open_figure(browser, FIGURES["epochs"](), "light", 390)
+    """A button turns the picture, so that its whole length has room, and back. A text keeps 12 pixels."""
+    page = open_figure(browser, FIGURES["two-maps"](), "light", 390)
     whole = page.get_by_role("button", name="whole picture")
     for is_pressed in (True, False):
         whole.click()
         assert whole.get_attribute("aria-pressed") == str(is_pressed).lower()
-        sizes = page.locator(".kg-picture").evaluate("picture => [picture.scrollWidth, picture.clientWidth]")
-        assert (sizes[0] == sizes[1]) == is_pressed
+        room, box = (page.locator(f".kg-picture{part}").bounding_box() for part in ("", " svg"))
+        assert (box["width"] <= room["width"]) == is_pressed
+        assert box["height"] <= room["height"] + 1
+        assert (box["height"] > box["width"]) == is_pressed
+        assert min(box["width"], box["height"]) / 292 * 11 >= 12
+    whole.click()
+    page.set_viewport_size({"width": 844, "height": 390})  # The reader turns the phone, too.
+    page.wait_for_function("() => !document.querySelector('.kg-whole')")
     page.context.close()
 
 
@@ -245,7 +282,7 @@ def test_a_picture_on_narrow_pages(browser, named_figure):
     picture = page.locator(".kg-picture")
     for width in (800, 390):
         page.set_viewport_size({"width": width, "height": 900})
-        is_cut = width == 390
+        is_cut = width == 390 and not figure.content.fold
         page.wait_for_function("isCut => Boolean(document.querySelector('.kg-more-right')) === isCut", arg=is_cut)
         assert page.locator(".kg-sign").is_visible() == is_cut
         picture.evaluate("picture => picture.scrollLeft = 9999")
@@ -306,7 +343,8 @@ def test_what_is_reached_by_keyboard_has_a_name_and_a_visible_focus(browser, nam
             break
         reached.append(name)
     assert "" not in reached
-    assert {"the picture, which scrolls sideways", "whole picture", "this picture as text"} <= set(reached)
+    scrolls = set() if figure.content.fold else {"the picture, which scrolls sideways", "whole picture"}
+    assert scrolls | {"this picture as text"} <= set(reached)
     page.context.close()
 
 

@@ -235,10 +235,12 @@ def test_a_typed_death_is_computed():
 COMMIT_DAYS = (0, 2, 4)
 LEAVES_ON_4, LEAVES_ON_9, STAYS, OTHER_TOPIC, NEVER = range(5)
 RETENTIONS = (7, 3)
+LAST_STEP = 9
 
 
-def read_days(lines):
-    """Return the words for the deletion in 1.0.1 and since 2.4."""
+def read_days(commit, members, retention, step=LAST_STEP):
+    """Return the days of the deletions in 1.0.1 and since 2.4."""
+    lines = expiry().text(step, commit, members, retention)
     return [line.partition(": ")[2] for line in lines if line.startswith("deletion in ")]
 
 
@@ -247,7 +249,7 @@ def test_before_2_1_the_commit_starts_the_only_clock(commit, retention):
     """1.0.1, GroupMetadata.removeExpiredOffsets: `expireTimestamp < now`, no matter who the members are."""
     for members in range(5):
         day = COMMIT_DAYS[commit] + RETENTIONS[retention]
-        assert read_days(expiry().text(2, commit, members, retention))[0] == f"day {day}"
+        assert read_days(commit, members, retention)[0] == f"day {day}"
 
 
 @pytest.mark.parametrize(("commit", "retention"), list(product(range(3), range(2))))
@@ -260,16 +262,23 @@ def test_since_2_4_the_group_decides(commit, retention):
         NEVER: COMMIT_DAYS[commit] + RETENTIONS[retention],
     }
     for members, day in expected.items():
-        assert read_days(expiry().text(2, commit, members, retention))[1] == f"day {day}"
-    assert read_days(expiry().text(2, commit, STAYS, retention))[1] == "stays"
+        assert read_days(commit, members, retention)[1] == f"day {day}"
+    assert "Kafka 2.4+: the offset exists" in expiry().text(LAST_STEP, commit, STAYS, retention)
 
 
-def test_before_the_last_step_no_day_of_a_deletion_is_shown():
+def test_a_deletion_is_shown_on_its_day_and_not_before():
     """The first scene asks the prediction of the lesson: commit on day 0, departure on day 4, retention of 7 days."""
-    for step in (0, 1):
-        assert read_days(expiry().text(step, 0, LEAVES_ON_4, 0)) == []
-    assert expiry().first_scene.caption.endswith("On which day is the offset deleted?")
+    for step, option in enumerate(expiry().content.controls[0].options):
+        day = int(option.removeprefix("day "))
+        expected = ["day 7"] * (day >= 7) + ["day 11"] * (day >= 11)
+        assert read_days(0, LEAVES_ON_4, 0, step) == expected
+    assert expiry().first_scene.caption.endswith("On which day is it deleted?")
     assert "11" not in expiry().first_scene.caption
+
+
+def test_a_clock_counts_the_days():
+    """The figure opens on day 5. The group is Empty since day 4."""
+    assert {"since the commit: 5 of 7 days", "since Empty: 1 of 7 days"} <= set(expiry().first_scene.text)
 
 
 # Lesson 13: the epochs of the shop's consumer group, record by record.

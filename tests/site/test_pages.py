@@ -65,9 +65,9 @@ def open_page(browser):
     """A function that opens a page, and keeps its errors and its requests to other hosts in `page.problems`."""
     contexts = []
 
-    def open_address(root, name, scheme="light", width=1280):
+    def open_address(root, name, scheme="light", width=1280, motion="reduce"):
         context = browser.new_context(
-            viewport={"width": width, "height": 900}, color_scheme=scheme, reduced_motion="reduce"
+            viewport={"width": width, "height": 900}, color_scheme=scheme, reduced_motion=motion
         )
         contexts.append(context)
         page = context.new_page()
@@ -141,6 +141,20 @@ def test_a_figure_moves_by_keyboard(address, open_page):
     assert page.locator(".kg-caption").inner_text() == content.scenes[tuple(options)].caption
     assert "kg-dark" in page.locator(".kg-figure").get_attribute("class")
     assert page.problems == []
+
+
+@pytest.mark.parametrize(("motion", "word"), [("no-preference", "pause"), ("reduce", "play")])
+def test_the_figure_of_the_first_page_plays_unless_the_reader_wants_no_motion(address, open_page, motion, word):
+    """A screen reader hears nothing of it until the reader uses the figure. The way in stands above it."""
+    page = open_page(address, "index.html", motion=motion)
+    assert page.locator(".kg-play").inner_text().endswith(word)
+    spoken = page.locator(".kg-spoken")
+    assert spoken.get_attribute("aria-live") == ("off" if word == "pause" else "polite")
+    page.get_by_role("button", name="next").click()
+    assert spoken.get_attribute("aria-live") == "polite"
+    assert page.locator(".kg-play").inner_text().endswith("play")
+    start, figure = (page.locator(part).bounding_box() for part in (".kg-start a >> nth=0", ".kg-figure"))
+    assert start["y"] < figure["y"]
 
 
 def test_answers_and_solutions_are_folded(address, open_page):

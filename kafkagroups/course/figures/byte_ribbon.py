@@ -23,9 +23,10 @@ _SIZE = 11
 _BLOCK_HEIGHT = 42
 _STRIP_HEIGHT = 5
 _ROW_HEIGHT = _BLOCK_HEIGHT + _STRIP_HEIGHT + 4
+_SECONDS_PER_ROW = 0.35
 _SHOWN_BYTES = (11, 8)
 """How many bytes a block shows at most, and at most if it then still stands in the row of the block before it."""
-_HUE_BY_KIND = {"count": "kind-1", "text": "kind-5", "number": "kind-7"}
+_HUE_BY_KIND = {"count": "kind-1", "text": "kind-5", "number": "kind-6"}
 _LEGEND = tuple(Box(kind, *KEY, hue=hue) for kind, hue in _HUE_BY_KIND.items())
 _CHANGE = re.compile(r"\s*(?:(?P<part>[a-z]+)\s+)?(?P<position>[0-9]{1,9})\s*=\s*(?P<byte>[0-9a-fA-F]{1,2})\s*")
 
@@ -149,16 +150,21 @@ def draw_changed_byte(place: Place, position: int, byte: int) -> Iterator[Mark]:
 
 
 def draw_reader(places: Sequence[Place], selected: int, size: int) -> Iterator[Box]:
-    """Yield a line behind the last byte that was read, and a strip below the bytes that the field counts."""
-    span = places[selected].span
+    """Yield a line behind the last byte that was read, and a bracket from the field to the end of what it counts."""
+    last = places[selected]
+    span = last.span
     style: dict[str, Any] = {"hue": _HUE_BY_KIND[_find_kind(span)], "is_solid": True}
     end = span.end if span.field == "crc" else _find_end(span, size)
     counted = [place for place in places if place.span.part == span.part and span.end <= place.span.start < end]
-    for number, (y, group) in enumerate(groupby(counted, attrgetter("y"))):
-        row = list(group)
-        width = row[-1].x + row[-1].width - row[0].x + 6
-        yield Box(f"reach {number}", row[0].x - 3, y + _BLOCK_HEIGHT + 2, width, 4, **style)
-    last = places[selected]
+    rows = [list(row) for _, row in groupby([last, *counted], attrgetter("y"))] if counted else []
+    for number, row in enumerate(rows):
+        x = row[0].x + (row[0].width - 7 if row[0] is last else 0)
+        frame = (x, row[0].y + _BLOCK_HEIGHT + 2, row[-1].x + row[-1].width - x, 4)
+        yield Box(f"reach {selected} {number}", *frame, **style, delay=_SECONDS_PER_ROW * number)
+    for place, x in ((last, last.width - 7), (counted[-1], counted[-1].width - 3)) if counted else ():
+        delay = _SECONDS_PER_ROW * (0 if place is last else len(rows))
+        frame = (place.x + x, place.y + _BLOCK_HEIGHT - 4, 3, 10)
+        yield Box(f"hook {selected} {place.x}", *frame, tone=Tone.NEW, **style, delay=delay)
     yield Box("cut", last.x + last.width + 1, last.y - 2, 2, _BLOCK_HEIGHT + 6, tone=Tone.NEW, is_solid=True)
 
 
@@ -172,6 +178,14 @@ def draw_coverage(places: Sequence[Place], selected: int) -> Iterator[Mark]:
         yield Box("checksum", 1, top, WIDTH - 2, last.y + _BLOCK_HEIGHT + 8 - top, tone=tone)
         words = f"crc covers these {last.span.end - first.span.start} bytes"
         yield Label("checksum words", WIDTH - 10, last.y + 26, words, "end", tone, is_bold=number == selected)
+
+
+def _shade(block: Box, selected: Place) -> Box:
+    """Return a block in the colour of the checksum, if this is selected: row by row, each is shaded."""
+    if selected.span.field != "crc":
+        return block
+    delay = (block.y - selected.y) / _ROW_HEIGHT * _SECONDS_PER_ROW
+    return replace(block, tone=Tone.NEW, hue="", is_hollow=False, delay=delay)
 
 
 def draw_cuts(places: Sequence[Place], spans: Sequence[Span], wrong: Set[tuple[str, str]]) -> Iterator[Box]:
@@ -308,7 +322,8 @@ class ByteRibbon(Figure):
             if is_changed or believed.get(key) != self._written[key]:
                 tone = Tone.ERROR
             is_read = change is not None or number <= selected
-            marks.append(draw_block(number, place, data, value, tone, is_new=is_changed, is_read=is_read))
+            block = draw_block(number, place, data, value, tone, is_new=is_changed, is_read=is_read)
+            marks.append(_shade(block, self._places[selected]) if change is None and number > selected else block)
             if change and is_changed:
                 marks += draw_changed_byte(place, change.position, change.byte)
         span = self.spans[selected]
@@ -346,7 +361,7 @@ class ByteRibbon(Figure):
         takes = "the next byte is" if count == 1 else f"the next {count} bytes are"
         size = len(self.bytes_by_part[span.part])
         counted = _find_end(span, size) - span.end
-        has = "covers is in the frame" if span.field == "crc" else "counts has the strip below it"
+        has = "covers is shaded" if span.field == "crc" else "counts ends where the bracket ends"
         reach = f" What it {has}: {counted} bytes." if counted > 0 else ""
         return f"The reader has counted {span.start} bytes of the {span.part}, so {takes} “{name}”.{reach}"
 

@@ -21,7 +21,6 @@ from kafkagroups.course.small_logs import HOUR_MS, START_MS, SmallRecord, write_
 from kafkagroups.log.folders import open_log
 from kafkagroups.records.serde import ControlType
 
-_HEIGHT = 324
 _LEFT = 74
 _RIGHT = 549
 _CELL_WIDTH = 24
@@ -99,7 +98,7 @@ class Compaction(Figure):
             return _draw(step, passes[start, is_open], start, is_open)
 
         title = "Three passes of the log cleaner"
-        super().__init__(Content.draw(title, _HEIGHT, controls, draw, legend=(HATCHED, DASHED, *_MARKS)))
+        super().__init__(Content.draw(title, 324, controls, draw, legend=(HATCHED, DASHED, *_MARKS)))
 
 
 def list_entries(is_open: bool) -> list[SmallRecord]:

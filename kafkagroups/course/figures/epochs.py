@@ -86,7 +86,8 @@ class Epochs(Figure):
 
         revokes = (n for n, state in enumerate(states) if any(member.revoking for member in state.members.values()))
         controls = (Control("record", "step", tuple(names), initial=next(revokes, 0)),)
-        super().__init__(Content.draw(f"The epochs of the consumer group {group}", height, controls, draw))
+        title = f"The epochs of the consumer group {group}"
+        super().__init__(Content.draw(title, height, controls, draw, fold=_find_left(len(partitions))))
 
 
 def _list_steps(path: str | Path, group: str) -> Iterator[tuple[int, str, _State]]:
@@ -134,32 +135,27 @@ def _draw(state: _State, before: _State, line: str, caption: str, shape: _Shape)
     members, partitions, epochs = shape
     tops = [_MEMBER_TOP + number * _MEMBER_HEIGHT for number in range(len(members))]
     bottom = tops[-1] + _CELL_HEIGHT
-    pinned: dict[str, Any] = {"is_pinned": True}
-    names: list[Mark] = [
-        Box("cover", 1, _FREE_TOP - 2, _CELLS_LEFT - 5, bottom - _FREE_TOP, tone=Tone.PAGE, **pinned),
-        Label("free title", 4, _FREE_TOP + 29, "no member", tone=Tone.MUTED, **pinned),
+    marks: list[Mark] = [
+        Label("free title", 4, _FREE_TOP + 29, "no member", tone=Tone.MUTED),
+        Label("epoch title", _AXIS_LEFT - 4, 16, "epoch", "end", Tone.MUTED),
     ]
-    marks: list[Mark] = [Label("epoch title", _AXIS_LEFT - 4, 16, "epoch", "end", Tone.MUTED)]
     for epoch in epochs:
         x = _find_token(epoch, epochs) + _TOKEN_SIZE / 2
         marks.append(Label(f"epoch {epoch}", x, 16, str(epoch), "middle", Tone.MUTED))
         marks.append(Arrow(f"line {epoch}", x, 22, x, bottom, Tone.MUTED, has_head=False))
     tokens = [("group", 24, state.group_epoch, before.group_epoch)]
     tokens.append(("assignment", 54, state.assignment_epoch, before.assignment_epoch))
-    text = []
-    for name, top, epoch, _ in tokens:
-        marks.append(Label(f"name {name}", _AXIS_LEFT - 4, top + 17, name, "end", is_bold=True))
-        text.append(f"{name} epoch: {epoch}")
+    text = [f"{name} epoch: {epoch}" for name, _, epoch, _ in tokens]
     for name, top in zip(members, tops, strict=True):
         member = state.members.get(name, _Member())
         marks += [_draw_cell(name, column, top, partition, member) for column, partition in enumerate(partitions)]
         is_there = name in state.members
         tone = Tone.PLAIN if is_there else Tone.MUTED
-        names.append(Label(f"name {name}", 4, top + 17, name, tone=tone, is_bold=is_there, **pinned))
+        marks.append(Label(f"name {name}", 4, top + 17, name, tone=tone, is_bold=is_there))
         if is_there:
             tokens.append((name, top + 12, member.epoch, before.members.get(name, _Member()).epoch))
             word, tone = _STATES.get(member.state, ("no state yet", Tone.MUTED))
-            names.append(Box(f"state {name}", 4, top + 25, 82, 19, (word,), tone, 11, delay=_DELAY, **pinned))
+            marks.append(Box(f"state {name}", 4, top + 25, 82, 19, (word,), tone, 11, delay=_DELAY))
             text += [f"epoch of {name}: {member.epoch}", f"state of {name}: {word}"]
         text += [f"{name} has: {partition}" for partition in member.current]
         text += [f"{name} must revoke: {partition}" for partition in member.revoking]
@@ -170,7 +166,8 @@ def _draw(state: _State, before: _State, line: str, caption: str, shape: _Shape)
         tone = Tone.NEW if epoch != old_epoch else Tone.LIVE
         frame = (_find_token(epoch, epochs), top, _TOKEN_SIZE, _TOKEN_SIZE)
         marks.append(Box(f"token {name}", *frame, (str(epoch),), tone, 14, is_bold=True, delay=3 * _DELAY))
-    return Scene((*marks, *names), caption, tuple(text), lines=(Line(line),))
+        marks.append(Label(f"epoch of {name}", _AXIS_LEFT - 4, top + 17, name, "end", is_bold=True))
+    return Scene(tuple(marks), caption, tuple(text), lines=(Line(line),))
 
 
 def _find_token(epoch: int, epochs: list[int]) -> float:

@@ -1,4 +1,4 @@
-"""Lesson 09: the two clocks of an offset, and the day on which two rules delete it.
+"""Lesson 09: the days pass, two clocks of an offset run, and two rules delete it.
 
 A coordinator of this package with a simulated clock finds the day.
 """
@@ -6,7 +6,7 @@ A coordinator of this package with a simulated clock finds the day.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from kafkagroups.coordinator import GroupCoordinator
 from kafkagroups.course.broker import start_broker
 from kafkagroups.course.figures.figure import Content, Control, Figure
-from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone, fit_words
+from kafkagroups.course.figures.marks import WIDTH, Arrow, Box, Label, Mark, Scene, Tone
 from kafkagroups.course.group_life import GroupLife
 from kafkagroups.course.small_logs import DAY_MS, HOUR_MS, START_MS
 from kafkagroups.records.offset_commit import OffsetCommitKey
@@ -91,32 +91,25 @@ def _read_deletion_day(broker: GroupCoordinator, group: str) -> int | None:
     return None
 
 
-_DAY_WIDTH = 23
-_AXIS_BASE = 18
-_MEMBERS_TOP = 48
-_COMMIT_TOP = 94
-_EMPTY_TOP = 140
-_VERSION_TOPS = (186, 232)
-_BAR_HEIGHT = 24
-_COMMIT_WIDTH = 54
+_DAYS = (0, 2, 3, 4, 5, 7, 9, 11, 12, 16)
+"""The steps: every day on which something can happen."""
+_SHOWN_DAYS = 18
+_DAY_WIDTH = 29
+_SECONDS_PER_DAY = 0.25
+_AXIS_TOP = 38
+_BOTTOM = 274
+_TITLE_TOPS = {"the group": 66, "since the commit": 110, "since Empty": 154, "Kafka 1.0.1": 198, "Kafka 2.4+": 242}
+_BAR_HEIGHT = 22
 _SIZE = 11
-_VERSIONS = ("1.0.1", "3.9.2")
-_VERSION_NAMES = ("Kafka 1.0.1", "Kafka 2.4+")
-_STEPS = ("the group and its commit", "the two clocks", "the day of the deletion")
-_HUES = {"commit clock": "A", "empty clock": "B"}
-_WORDS = {
-    Members("orders", 4): ("leaves on day 4", "Empty since day 4", "Its only member leaves on day 4."),
-    Members("orders", 9): ("leaves on day 9", "Empty since day 9", "Its only member leaves on day 9."),
-    Members("orders"): ("stays", "a member reads orders", "Its member reads orders and stays."),
-    Members("payments"): (
-        "stays, but reads only payments",
-        "a member reads payments",
-        "Its member reads payments and stays.",
-    ),
-    Members(""): ("no member at any time", "the group never has members", "It is a simple group, without members."),
+_VERSIONS = {"Kafka 1.0.1": "1.0.1", "Kafka 2.4+": "3.9.2"}
+_HUES = {"since the commit": "A", "since Empty": "B"}
+_MEMBERS = {
+    "leaves on day 4": Members("orders", 4),
+    "leaves on day 9": Members("orders", 9),
+    "stays": Members("orders"),
+    "stays, but reads only payments": Members("payments"),
+    "no member at any time": Members(""),
 }
-"""For each choice of members: the option, the words in the picture, and the sentence of the caption."""
-_MEMBERS = tuple(_WORDS)
 _COMMIT_DAYS = (0, 2, 4)
 _RETENTIONS = (7, 3)
 
@@ -126,170 +119,154 @@ class _Case:
     commit_day: int
     members: Members
     retention: int
-    deletion_days: tuple[int | None, int | None]
+    deletion_days: tuple[int | None, ...]
     """The day of the deletion in each version of `_VERSIONS`. None: the offset stays."""
+
+    @property
+    def clock_starts(self) -> dict[str, int | None]:
+        return {"since the commit": self.commit_day, "since Empty": self.members.leaves_on}
+
+    def find_clock(self, version: str, deletion_day: int) -> str:
+        """Return the clock that a version counts."""
+        has_run_out = self.members.leaves_on == deletion_day - self.retention
+        return "since Empty" if has_run_out and version != "Kafka 1.0.1" else "since the commit"
 
 
 class ExpiryChart(Figure):
     def __init__(self) -> None:
+        choices = list(_MEMBERS.values())
         days = [
-            [find_deletion_days(kafka, _COMMIT_DAYS, _MEMBERS, retention) for kafka in _VERSIONS]
+            [find_deletion_days(kafka, _COMMIT_DAYS, choices, retention) for kafka in _VERSIONS.values()]
             for retention in _RETENTIONS
         ]
 
         def draw(step: int, commit: int, member: int, retention: int) -> Scene:
-            old_day, new_day = (by_case[commit, member] for by_case in days[retention])
-            case = _Case(_COMMIT_DAYS[commit], _MEMBERS[member], _RETENTIONS[retention], (old_day, new_day))
-            return _draw(step, case)
+            deletion_days = tuple(by_case[commit, member] for by_case in days[retention])
+            return _draw(step, _Case(_COMMIT_DAYS[commit], choices[member], _RETENTIONS[retention], deletion_days))
 
         choose = partial(Control, is_sequence=False)
         controls = (
-            Control("step", "step", _STEPS),
+            Control("step", "step", tuple(f"day {day}" for day in _DAYS), initial=4),
             choose("commit", "the commit is on", tuple(f"day {day}" for day in _COMMIT_DAYS)),
-            choose("members", "the member", tuple(option for option, _, _ in _WORDS.values())),
-            choose("retention", "retention", tuple(map(_format_days, _RETENTIONS))),
+            choose("members", "the member", tuple(_MEMBERS)),
+            choose("retention", "retention", tuple(f"{days} days" for days in _RETENTIONS)),
         )
         title = "The two clocks of an offset of a classic group (orders-0)"
-        super().__init__(Content.draw(title, 260, controls, draw))
+        super().__init__(Content.draw(title, _BOTTOM, controls, draw))
 
 
 def _find_x(day: float) -> float:
     return 8 + day * _DAY_WIDTH
 
 
-def _format_days(days: int) -> str:
-    return f"{days} days"
-
-
 def _draw(step: int, case: _Case) -> Scene:
+    today = _DAYS[step]
+    # What grows until today grows as long as the line of today moves, and what ends today comes after that.
+    seconds = _SECONDS_PER_DAY * (today - _DAYS[max(step - 1, 0)])
     marks: list[Mark] = [*_draw_axis()]
-    if step == 2:
-        marks += [_draw_end(number, case) for number, day in enumerate(case.deletion_days) if day is not None]
-    marks += _draw_members(case.members)
-    marks += _draw_clocks(step, case)
-    text = [
-        f"commit on day {case.commit_day}",
-        f"retention of {_format_days(case.retention)}",
-        f"members: {_WORDS[case.members][1]}",
-    ]
-    for number, name in enumerate(_VERSION_NAMES):
-        y = _VERSION_TOPS[number]
-        marks.append(Label(f"version {number}", 4, y - 6, name, is_bold=True, is_pinned=True))
-        if step < 2:
-            marks += _draw_question(number, case.commit_day)
-        else:
-            day = case.deletion_days[number]
-            marks += _draw_result(number, case)
-            text.append(f"deletion in {name}: {'stays' if day is None else f'day {day}'}")
-    return Scene(tuple(marks), _explain(step, case), tuple(text))
+    text = [f"today: day {today}"]
+    rows: list[Box | Label | Arrow] = [*_draw_members(today, case.members)]
+    for name, start in case.clock_starts.items():
+        rows += _draw_clock(name, today, start, case.retention)
+    for name, deletion_day in zip(_VERSIONS, case.deletion_days, strict=True):
+        rows += _draw_offset(name, today, deletion_day, case)
+        if deletion_day is not None and deletion_day <= today:
+            text.append(f"deletion in {name}: day {deletion_day}")
+    x = _find_x(today)
+    marks += [replace(mark, duration=seconds) for mark in rows if isinstance(mark, Box)]
+    marks.append(Arrow("today", x, 18, x, _BOTTOM, Tone.NEW, has_head=False, duration=seconds))
+    marks.append(Box("flag", x, 2, 44, 17, ("today",), Tone.NEW, _SIZE, is_bold=True, duration=seconds))
+    marks += [replace(mark, delay=seconds) for mark in rows if not isinstance(mark, Box)]
+    text += [f"{mark.key}: {mark.text}" for mark in rows if isinstance(mark, Label) and mark.tone is not Tone.ERROR]
+    for name, top in _TITLE_TOPS.items():
+        marks.append(Label(f"title {name}", 4, top - 5, name, is_bold=True, is_pinned=True))
+    return Scene(tuple(marks), _explain(today, case), tuple(text))
 
 
 def _draw_axis() -> Iterator[Mark]:
-    for day in range(LAST_DAY):
+    yield Label("axis", WIDTH - 4, _AXIS_TOP - 4, "day", "end", Tone.MUTED, _SIZE)
+    for day in range(_SHOWN_DAYS):
         x = _find_x(day)
-        is_labelled = day % 2 == 0
-        if is_labelled:
-            words, anchor = (str(day), "middle") if day else ("day 0", "start")
-            yield Label(f"day {day}", x if day else 4, _AXIS_BASE - 2, words, anchor, Tone.MUTED, _SIZE)
-        top = _AXIS_BASE + (2 if is_labelled else 6)
-        yield Arrow(f"tick {day}", x, top, x, _AXIS_BASE + 10, Tone.MUTED, has_head=False)
+        yield Label(f"day {day}", x, _AXIS_TOP - 4, str(day), "middle", Tone.MUTED, _SIZE)
+        yield Arrow(f"tick {day}", x, _AXIS_TOP, x, _AXIS_TOP + 6, Tone.MUTED, has_head=False)
 
 
-def _draw_bar(key: str, x: float, top: float, width: float, lines: tuple[str, ...] = (), **style: Any) -> Box:
-    return Box(key, x, top, width, _BAR_HEIGHT, lines, size=_SIZE, **style)
+def _draw_bar(row: str, key: str, start: float, end: float, **style: Any) -> Box:
+    width = max(end - start, 0) * _DAY_WIDTH
+    return Box(f"{row} {key}", _find_x(start), _TITLE_TOPS[row], width, _BAR_HEIGHT, size=_SIZE, **style)
 
 
-def _draw_members(members: Members) -> Iterator[Mark]:
-    yield Label("members", 4, _MEMBERS_TOP - 6, "the group", is_bold=True, is_pinned=True)
-    start = _find_x(0)
-    end = _find_x(LAST_DAY)
-    leaves_at = start
+def _draw_words(row: str, day: float, words: str, tone: Tone = Tone.PLAIN) -> Label:
+    return Label(row, _find_x(day) + 5, _TITLE_TOPS[row] + 15, words, tone=tone, size=_SIZE)
+
+
+def _draw_members(today: int, members: Members) -> Iterator[Box | Label]:
+    leaves_on = members.leaves_on if members.topic else 0
+    yield _draw_bar("the group", "member", 0, today if leaves_on is None else min(today, leaves_on))
+    if leaves_on is None or today < leaves_on:
+        yield _draw_words("the group", 0, f"a member reads {members.topic}")
+        return
+    yield _draw_bar("the group", "empty", leaves_on, today, is_dashed=True)
     if members.topic:
-        leaves_at = end if members.leaves_on is None else _find_x(members.leaves_on)
-        width = leaves_at - start
-        lines = fit_words(width, _SIZE, f"a member reads {members.topic}", "a member")
-        yield _draw_bar("member", start, _MEMBERS_TOP, width, lines)
-    if leaves_at < end:
-        words = _WORDS[members][1]
-        yield _draw_bar("empty", leaves_at, _MEMBERS_TOP, end - leaves_at, (words,), is_dashed=True)
+        yield replace(_draw_words("the group", 0, "a member"), key="the group before")
+    yield _draw_words("the group", leaves_on, f"Empty since day {leaves_on}" if members.topic else "never has members")
 
 
-def _draw_clocks(step: int, case: _Case) -> Iterator[Mark]:
-    commit_x = _find_x(case.commit_day)
-    yield Label("commit clock title", 4, _COMMIT_TOP - 6, "since the commit", is_bold=True, is_pinned=True)
-    yield Label("empty clock title", 4, _EMPTY_TOP - 6, "since Empty", is_bold=True, is_pinned=True)
-    if step == 0:
-        hue = _HUES["commit clock"]
-        yield _draw_bar("commit clock", commit_x, _COMMIT_TOP, _COMMIT_WIDTH, ("commit",), hue=hue)
+def _draw_clock(row: str, today: int, start: int | None, retention: int) -> Iterator[Box | Label]:
+    if start is None or today < start:
+        words = "does not run" if start is None else f"starts on day {start}"
+        yield _draw_words(row, 0, words, Tone.MUTED)
         return
-    yield _draw_clock("commit clock", case.commit_day, case.retention, _COMMIT_TOP)
-    if case.members.leaves_on is None:
-        yield Label("no empty clock", _find_x(0), _EMPTY_TOP + 16, "does not start", tone=Tone.MUTED)
+    end = start + retention
+    yield _draw_bar(row, "frame", start, end, is_dashed=True, is_hollow=True, hue=_HUES[row])
+    yield _draw_bar(row, "bar", start, min(today, end), hue=_HUES[row])
+    yield _draw_words(row, end, f"{min(today - start, retention)} of {retention} days")
+
+
+def _draw_offset(row: str, today: int, deletion_day: int | None, case: _Case) -> Iterator[Box | Label | Arrow]:
+    """The bar of the offset ends on the day of its deletion, and fades."""
+    start = case.commit_day
+    if today < start:
+        yield _draw_words(row, 0, "no offset yet", Tone.MUTED)
+    elif deletion_day is None or today < deletion_day:
+        yield _draw_bar(row, "offset", start, today, tone=Tone.LIVE)
+        yield _draw_words(row, start, "the offset exists")
     else:
-        yield _draw_clock("empty clock", case.members.leaves_on, case.retention, _EMPTY_TOP)
+        clock = case.find_clock(row, deletion_day)
+        yield _draw_bar(row, "offset", start, deletion_day, hue=_HUES[clock], tone=Tone.DEAD, is_gone=True)
+        words = _draw_words(row, deletion_day, f"✗ day {deletion_day}", Tone.ERROR)
+        yield replace(words, key=f"{row} deletion", is_bold=True)
+        x = _find_x(deletion_day)
+        yield Arrow(f"{row} end", x, _TITLE_TOPS[clock] + _BAR_HEIGHT, x, _TITLE_TOPS[row], Tone.ERROR)
 
 
-def _draw_clock(key: str, start_day: int, retention: int, top: float) -> Mark:
-    width = retention * _DAY_WIDTH
-    lines = fit_words(width, _SIZE, _format_days(retention))
-    return _draw_bar(key, _find_x(start_day), top, width, lines, hue=_HUES[key])
-
-
-def _draw_question(number: int, commit_day: int) -> Iterator[Mark]:
-    x = _find_x(commit_day)
-    top = _VERSION_TOPS[number]
-    yield _draw_bar(f"offset {number}", x, top, _COMMIT_WIDTH, ("offset",), tone=Tone.MUTED, is_dashed=True)
-    yield Label(f"question {number}", x + _COMMIT_WIDTH + 8, top + 16, "exists until day …?", tone=Tone.MUTED)
-
-
-def _draw_end(number: int, case: _Case) -> Mark:
-    day = case.deletion_days[number]
-    assert day is not None
-    clock_top = _EMPTY_TOP if _follows_empty_clock(case, number) else _COMMIT_TOP
-    return Arrow(f"end {number}", _find_x(day), clock_top + _BAR_HEIGHT, _find_x(day), _VERSION_TOPS[number], Tone.NEW)
-
-
-def _draw_result(number: int, case: _Case) -> Iterator[Mark]:
-    day = case.deletion_days[number]
-    top = _VERSION_TOPS[number]
-    start = _find_x(case.commit_day)
-    hue = _HUES["empty clock" if _follows_empty_clock(case, number) else "commit clock"]
-    key = f"offset {number}"
-    if day is None:
-        width = _find_x(LAST_DAY) - start
-        yield _draw_bar(key, start, top, width, ("the offset stays",), tone=Tone.LIVE, is_bold=True)
-        return
-    end = _find_x(day)
-    lines = fit_words(end - start, _SIZE, f"deleted on day {day}", f"until day {day}", f"day {day}")
-    yield _draw_bar(key, start, top, end - start, lines, is_bold=True, hue=hue)
-    yield _draw_bar(f"deletion {number}", end, top, _DAY_WIDTH, ("✗",), tone=Tone.ERROR, is_gone=True)
-
-
-def _follows_empty_clock(case: _Case, number: int) -> bool:
-    leaves_on = case.members.leaves_on
-    return number > 0 and leaves_on is not None and case.deletion_days[number] == leaves_on + case.retention
-
-
-def _explain(step: int, case: _Case) -> str:
+def _explain(today: int, case: _Case) -> str:
     members = case.members
-    if step == 0:
-        return (
-            f"The group commits an offset of orders-0 on day {case.commit_day}. {_WORDS[members][2]} The retention "
-            f"is {_format_days(case.retention)}. On which day is the offset deleted?"
-        )
-    if step == 1:
-        first = f"A clock of {_format_days(case.retention)} starts with the commit."
-        if members.leaves_on is None:
-            return f"{first} The group does not become Empty, so the other clock does not start. Which clock counts?"
-        return f"{first} Another one starts when the group becomes Empty. Which clock counts?"
     old_day, new_day = case.deletion_days
-    old = f"Kafka 1.0.1 counts from the commit: day {old_day}."
-    if not members.topic:
-        return f"{old} A simple group has no members, so Kafka 2.4+ counts from the commit, too: day {new_day}."
-    if members.topic != "orders":
-        return f"{old} No member reads orders, so Kafka 2.4+ counts from the commit, too: day {new_day}."
-    if members.leaves_on is None:
-        return f"{old} The group still has a member. In Kafka 2.4+, an offset stays while a member reads its topic."
-    assert old_day is not None
-    loss = " On this day, the group still has a member." if old_day < members.leaves_on else ""
-    return f"{old}{loss} Kafka 2.4+ counts from when the group became Empty: day {new_day}."
+    has_member = bool(members.topic) and (members.leaves_on is None or today < members.leaves_on)
+    told = []
+    if today == case.commit_day:
+        told.append("The group commits an offset of orders-0, and a clock starts.")
+    if today == members.leaves_on:
+        told.append("The only member leaves, the group is Empty, and the other clock starts.")
+    if today == old_day:
+        told.append(f"Kafka 1.0.1 counts from the commit{', although the group has a member' * has_member}.")
+    if today == new_day and case.find_clock("Kafka 2.4+", new_day) == "since Empty":
+        told.append("Kafka 2.4+ counts from when the group became Empty.")
+    elif today == new_day:
+        reason = "No member reads orders" if members.topic else "A simple group has no members"
+        told.append(f"{reason}, so Kafka 2.4+ counts from the commit, too.")
+    if today == 0:
+        told.append("On which day is the offset deleted?")
+    return f"Day {today}. {' '.join(told) or _explain_quiet_day(today, case)}"
+
+
+def _explain_quiet_day(today: int, case: _Case) -> str:
+    old_day, new_day = case.deletion_days
+    if today < case.commit_day:
+        return "Nothing is committed yet."
+    if old_day is not None and today < old_day:
+        return "The offset gets older. On which day is it deleted?"
+    if new_day is None:
+        return "In Kafka 2.4+, an offset stays while a member reads its topic."
+    return "Kafka 2.4+ still has the offset." if today < new_day else "Both versions have deleted the offset."

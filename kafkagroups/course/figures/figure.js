@@ -5,12 +5,15 @@ const SVG = "http://www.w3.org/2000/svg";
 const LINE_HEIGHT = 1.3; // As in marks.py.
 const OPTIONS_AS_BUTTONS = 90; // Alternatives with more characters than these become a drop-down list.
 const MOST_NEWS = 6; // A screen reader says no more changes of a step than these.
-const STEP_MS = 1800; // While a sequence plays.
+const CHARACTER_MS = 40; // While a sequence plays, a step stays as long as its caption takes to read,
+const STEP_MS = [1800, 4000]; // but at least and at most this long.
 const LEAVE_MS = 250; // As in figure.css, like the next one.
 const MOVE_MS = 400;
 const CHARACTER_WIDTH = 0.61; // As in marks.py.
 const READABLE = 612; // The least width of a picture whose texts are large enough, as in figure.css.
 const SCROLL_MS = 200; // So much earlier than a mark, the place where it will be is shown.
+const RETURN_MS = 1000; // So much later than the last mark, the picture shows where most of the step happened.
+const NOTABLE = 2; // The least weight of a mark that is followed instead of others.
 const FADE = 16; // The pixels of a side that fade, as in figure.css.
 
 let lastId = 0;
@@ -90,6 +93,7 @@ function drawArrow(group, arrow) {
 
 const sourceOf = (mark) => mark?.source ?? mark;
 const placeOf = (mark) => [mark.x ?? mark.x1, mark.y ?? mark.y1];
+const showOf = (mark) => JSON.stringify({ ...sourceOf(mark), delay: 0, duration: 0 });
 const listTexts = (group) => [...group.querySelectorAll("text:not(.kg-old)")];
 const joinTexts = (group) => listTexts(group).map((text) => text.textContent).join("\n");
 
@@ -131,6 +135,16 @@ function findExtent(mark, isMoved) {
   return { left, right, end: (mark.delay ?? 0) + (mark.duration ?? 0), weight: isMoved ? 1.5 * weight : weight };
 }
 
+// A picture with a fold has two parts. In a narrow column, the right one stands below the left one, and nothing scrolls.
+function foldMark(mark, { fold, height }) {
+  if (findExtent(mark).left < fold) return mark;
+  const folded = { ...mark, source: mark };
+  for (const [name, distance] of [["x", -fold], ["x1", -fold], ["x2", -fold], ["y", height], ["y1", height], ["y2", height]]) {
+    if (mark[name] !== undefined) folded[name] += distance;
+  }
+  return folded;
+}
+
 // Returns the left side of the part of the picture that shows most of what `due` says, and then of what comes later. If
 // the part that begins at `before` shows all of `due`, it stays. Otherwise there is more of what was before than of what
 // comes. A part has this width between what covers or fades its sides, which the first and the last part do not have.
@@ -150,8 +164,8 @@ function findView(due, later, { width, first, last }, before) {
 }
 
 // In a narrow column, the picture follows a step: it shows the marks that the step moves, adds or changes, to the right
-// of the pinned box that covers what scrolls below it. What comes late, such as the end of a pass, is shown late.
-// `waitMs` is how long all marks wait for those that leave.
+// of the pinned box that covers what scrolls below it. What comes late, such as the end of a pass, is shown late, and at
+// the end the place of most of it. `waitMs` is how long all marks wait for those that leave.
 function follow(svg, marks, before, isStill, waitMs) {
   svg.timers?.forEach(clearTimeout);
   const picture = svg.parentElement;
@@ -162,8 +176,10 @@ function follow(svg, marks, before, isStill, waitMs) {
   const width = (picture.clientWidth - FADE) / scale - edge;
   const parts = { width, first: edge, last: edge + (picture.scrollWidth - picture.clientWidth) / scale };
   const isMoved = (mark) => before.has(mark.key) && String(placeOf(mark)) !== String(placeOf(before.get(mark.key)));
-  const changed = marks.filter((mark) => !mark.is_pinned && sourceOf(before.get(mark.key)) !== sourceOf(mark));
-  const all = changed.map((mark) => findExtent(mark, isMoved(mark))).filter(({ left, right }) => right - left <= width + edge);
+  const changed = marks.filter((mark) => !mark.is_pinned && showOf(before.get(mark.key)) !== showOf(mark));
+  const fitting = changed.map((mark) => findExtent(mark, isMoved(mark))).filter(({ left, right }) => right - left <= width + edge);
+  const notable = fitting.filter(({ weight }) => weight >= NOTABLE);
+  const all = notable.length ? notable : fitting;
   const times = isStill ? [Infinity] : [...new Set(all.map((extent) => extent.end))].sort((a, b) => a - b);
   let shown = picture.scrollLeft / scale + edge;
   const show = (time, until) => {
@@ -173,6 +189,7 @@ function follow(svg, marks, before, isStill, waitMs) {
     shown = left;
   };
   svg.timers = times.slice(1).map((time, number) => setTimeout(() => show(time, times[number]), waitMs + 1000 * time - SCROLL_MS));
+  if (times.length > 1) svg.timers.push(setTimeout(() => show(Infinity, -1), waitMs + 1000 * times.at(-1) + RETURN_MS));
   show(times[0], -1);
 }
 
@@ -281,7 +298,7 @@ function makeSequence(parent, control, choose) {
   let timer = null;
   let isTouched = false; // A figure opens where there is something to see, but its story begins at the first step.
   const go = (option) => (option >= 0 && option <= last && choose(control.name, option)) || 0;
-  const wait = (seconds) => (timer = setTimeout(advance, STEP_MS + 1000 * seconds));
+  const wait = (ms) => (timer = setTimeout(advance, ms));
   const stop = () => {
     clearTimeout(timer);
     timer = null;
@@ -361,17 +378,20 @@ function makeFreeInput(parent, freeInput, send, typed) {
 }
 
 // In a narrow column, the picture keeps a readable size and scrolls sideways, with the keyboard too, or the reader sees
-// all of it, but small. It fades at each side where it goes on, and a line says so. Pinned marks, such as the names of
-// rows, stay in view, at its left side.
-function makeScrollable(picture, sign) {
-  const words = makeElement(sign, "span", { "aria-hidden": "true" }, "⇄ swipe");
+// all of it, turned. It fades at each side where it goes on, and a line says so. Pinned marks, such as the names of
+// rows, stay in view, at its left side. `fold` folds a picture that has a fold.
+function makeScrollable(picture, sign, fold) {
+  const words = makeElement(sign, "span", { "aria-hidden": "true" }, "⇄ swipe, or turn the phone");
   const whole = makeElement(sign, "button", { type: "button", "aria-pressed": "false" }, "whole picture");
   const update = () => {
+    const isNarrow = picture.clientWidth > 0 && picture.clientWidth < READABLE;
+    fold(isNarrow);
+    const isWhole = picture.classList.toggle("kg-whole", isNarrow && whole.getAttribute("aria-pressed") === "true");
     const svg = picture.querySelector("svg");
     const scale = findScale(svg);
     const isCovered = Boolean(findCover(svg));
     const pinned = [...svg.querySelectorAll(".kg-pinned")].map((group) => placeOf(group.mark)[0]);
-    const hidden = picture.scrollWidth - picture.clientWidth;
+    const hidden = isWhole ? 0 : picture.scrollWidth - picture.clientWidth;
     const first = Math.min(...pinned);
     const start = hidden > 1 && pinned.length && first > 20 ? first - 4 : 0;
     svg.style.setProperty("--scrolled", `${(picture.scrollLeft + (isCovered ? 0 : Math.min(picture.scrollLeft, FADE))) / scale - start}px`);
@@ -380,11 +400,11 @@ function makeScrollable(picture, sign) {
     picture.classList.toggle("kg-covered", isCovered);
     picture.classList.toggle("kg-more-left", picture.scrollLeft > 1);
     picture.classList.toggle("kg-more-right", picture.scrollLeft < hidden - 1);
-    words.hidden = hidden <= 1;
-    sign.hidden = hidden <= 1 && !(picture.classList.contains("kg-whole") && picture.clientWidth < READABLE);
+    words.hidden = isWhole;
+    sign.hidden = hidden <= 1 && !isWhole;
   };
   whole.onclick = () => {
-    whole.setAttribute("aria-pressed", picture.classList.toggle("kg-whole"));
+    whole.setAttribute("aria-pressed", whole.getAttribute("aria-pressed") === "false");
     update();
   };
   picture.onscroll = update;
@@ -443,7 +463,16 @@ function mount(root, content, send, messageText = "", before = null) {
     role: "img",
     "aria-label": content.title,
   });
-  makeScrollable(picture, makeElement(view, "div", { class: "kg-sign kg-row", hidden: "" }));
+  picture.style.setProperty("--width", content.width);
+  picture.style.setProperty("--height", content.height);
+  let isFolded = false;
+  const fold = (isNarrow) => {
+    if (!content.fold || isNarrow === isFolded) return;
+    isFolded = picture.classList.toggle("kg-folded", isNarrow);
+    svg.setAttribute("viewBox", isFolded ? `0 0 ${content.fold} ${2 * content.height}` : `0 0 ${content.width} ${content.height}`);
+    draw(false);
+  };
+  makeScrollable(picture, makeElement(view, "div", { class: "kg-sign kg-row", hidden: "" }), fold);
   if (content.legend.length) makeLegend(view, content.legend);
 
   const [shownCaption] = makeText(root, "kg-caption", content.scenes.map((scene) => [scene.caption]));
@@ -490,16 +519,22 @@ function mount(root, content, send, messageText = "", before = null) {
     content.controls.forEach((control, number) => (index = index * control.options.length + chosen[number]));
     return content.scenes[index];
   };
-  const listMarks = (scene) => scene.marks.map((number) => content.marks[number]);
+  const listMarks = (scene) =>
+    scene.marks.map((number) => (isFolded ? foldMark(content.marks[number], content) : content.marks[number]));
   const isLater = content.controls.map((control, number) => control.is_sequence && options[number] > 0);
   const earlier = isLater.includes(true) && findScene(options.map((option, number) => option - (number === isLater.indexOf(true))));
 
   // Only a step tells a story: what another choice changes is drawn without delay.
+  function draw(isStep) {
+    const marks = listMarks(findScene(options));
+    const drawn = isStep ? marks : marks.map((mark) => ({ ...mark, delay: 0, duration: 0, source: sourceOf(mark) }));
+    return drawScene(svg, drawn, earlier ? listMarks(earlier) : [], choose);
+  }
+
+  // Returns how long a sequence that plays stays at the scene.
   function show(isStep) {
     const scene = findScene(options);
-    const marks = listMarks(scene);
-    const drawn = isStep ? marks : marks.map((mark) => ({ ...mark, delay: 0, duration: 0, source: mark }));
-    const seconds = drawScene(svg, drawn, earlier ? listMarks(earlier) : [], choose);
+    const seconds = draw(isStep);
     shownCaption.textContent = scene.caption;
     scene.lines.forEach((line, number) => {
       lines[number].textContent = line.text;
@@ -508,7 +543,8 @@ function mount(root, content, send, messageText = "", before = null) {
     if (text.textContent) spoken.textContent = tellStep(scene, text.textContent.split("\n"));
     text.textContent = scene.text.join("\n");
     updates.forEach((update, number) => update(options[number], scene.place));
-    return seconds;
+    const [least, most] = STEP_MS;
+    return Math.min(Math.max(CHARACTER_MS * scene.caption.length, least), most) + 1000 * seconds;
   }
   show(true);
   return {

@@ -77,7 +77,7 @@ class Content:
     Every scene has the same `height`, so that the page below the figure does not move. `scenes` has one for each
     combination of options, in the order of `controls`, of which there is at least one. The kernel answers a value of
     `free_input` with new scenes. `legend` has boxes that stand below the picture. Their keys say what
-    they mean.
+    they mean. In a narrow column, what is right of `fold` stands below the rest.
     """
 
     title: str
@@ -86,6 +86,7 @@ class Content:
     scenes: Mapping[tuple[int, ...], Scene]
     free_input: FreeInput | None = None
     legend: tuple[Box, ...] = ()
+    fold: float = 0
 
     @classmethod
     def draw(
@@ -179,6 +180,7 @@ def _to_json(content: Content) -> dict[str, Any]:
         "title": content.title,
         "width": WIDTH,
         "height": content.height,
+        **({"fold": content.fold} if content.fold else {}),
         "controls": [asdict(control) for control in content.controls],
         "free_input": asdict(content.free_input) if content.free_input else None,
         "marks": [_mark_to_json(mark) for mark in number_by_mark],

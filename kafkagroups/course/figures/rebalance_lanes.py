@@ -14,7 +14,6 @@ from kafkagroups.course.figures.rebalance_moments import MEMBERS, SESSION_S, Dea
 from kafkagroups.course.group_life import Event, format_count
 from kafkagroups.errors import UsageError
 
-_HEIGHT = 278
 _EDGE = 4
 _LEFT = 80
 _WIDTH = 476
@@ -66,7 +65,7 @@ def _make_content(deaths: Sequence[Death | None]) -> Content:
         return _draw(stories[number], step, is_failover=failover == 1)
 
     title = f"A rebalance of billing (sessions of {SESSION_S} seconds)"
-    return Content.draw(title, _HEIGHT, controls, draw, free_input=FreeInput("place a death", "billing-1 at 9"))
+    return Content.draw(title, 278, controls, draw, free_input=FreeInput("place a death", "billing-1 at 9"))
 
 
 def _find_death(story: list[Moment], death: Death | None) -> int | None:
@@ -102,7 +101,7 @@ def _draw(story: list[Moment], step: int, *, is_failover: bool) -> Scene:
     place = "nothing changes any more" if is_past_end else f"second {moment.time_s:g}"
     caption = "After this, nothing changes any more." if is_past_end else moment.explanation
     if is_failover:
-        caption = "The coordinator dies, and its memory is lost. The next one has only the log."
+        caption = f"The coordinator dies, and its memory is lost. The next one loads from the log: {moment.loaded}."
     lines = (Line(f"{moment.time_s:g} s: {state}"), Line(moment.action, Tone.NEW))
     return Scene((*marks, *_draw_log(moments)), caption, tuple(text), place, lines)
 
@@ -187,14 +186,28 @@ def _find_reader(partition: int, phases: tuple[str, ...]) -> str:
 
 
 def _draw_failover(moment: Moment) -> Iterator[Mark]:
-    tone = Tone.LIVE if moment.lost.startswith("nothing") else Tone.ERROR
-    lost = (8, tone, "lost with the coordinator's memory:", moment.lost)
-    loaded = (92, Tone.LIVE, "the next coordinator reads the log:", moment.loaded)
-    for top, tone, title, words in (lost, loaded):
-        style: dict[str, Any] = {"is_dashed": tone is Tone.ERROR, "is_pinned": True}
-        yield Box(f"part {top}", _EDGE, top, 306, 76, (title, *wrap(words, 40)), tone, **style)
-    x = _EDGE + (len(moment.written) - 0.5) * _RECORD_DISTANCE
-    yield Arrow("load", x, _LOG_TOP - 3, min(x, 290), 170)
+    """What is only in the memory falls out of it. What is in the log is in the memory of the next coordinator."""
+    dead: dict[str, Any] = {"tone": Tone.ERROR, "is_dashed": True, "is_hollow": True, "is_pinned": True}
+    kept: dict[str, Any] = {"tone": Tone.LIVE, "size": _SIZE, "is_pinned": True}
+    frames = ((4, 48, dead, "✗ memory of the coordinator"), (144, 72, kept, "memory of the next coordinator"))
+    for top, height, style, words in frames:
+        yield Box(f"frame {top}", _EDGE, top, 306, height, **style | {"is_hollow": True})
+        yield Label(f"title {top}", _EDGE + 8, top + 16, words, is_bold=True, is_pinned=True)
+    lost = [] if moment.lost.startswith("nothing") else moment.lost.partition(", which")[0].split(", ")
+    for number, words in enumerate(lost):
+        yield Box(f"hole {number}", 10 + number * 75, 26, 70, 20, **dead)
+        frame = (_EDGE + number % 2 * 155, 60 + number // 2 * 36, 151, 32)
+        lines = tuple(wrap(words.removeprefix("the "), 21))
+        yield Box(f"lost {words}", *frame, lines, **kept | {"tone": Tone.ERROR}, is_gone=True, origin=f"hole {number}")
+    if not lost:
+        yield Label("nothing", _EDGE + 8, 80, f"loses {moment.lost} ✓", **kept)
+    record = max((number for number, lines in enumerate(moment.written) if lines[0].startswith("gen")), default=-1)
+    for number, words in enumerate(re.split(", |: ", moment.loaded)):
+        frame = (_EDGE + 8 + number % 2 * 148, 168 + number // 2 * 23, 142, 20)
+        hue = next((name for name in MEMBERS if name in words), "")
+        yield Box(f"loaded {words}", *frame, (words,), hue=hue, origin=f"append {record}", **kept)
+    x = max(_EDGE + (record + 0.5) * _RECORD_DISTANCE, 60)
+    yield Arrow("load", x, _LOG_TOP - 3, min(x, 290), 218)
 
 
 def _draw_lane(scale: _Scale, number: int, moments: list[Moment], phases: Sequence[str]) -> Iterator[Mark]:

@@ -55,9 +55,7 @@ from kafkagroups import course
 folder = course.open_incident("growing_partition")
 
 # %% [markdown]
-# ### Where?
-#
-# You know the partition, so ask for the group:
+# ### Where? Which group fills the partition?
 
 # %%
 course.run_command("kafkagroups stats .", folder)
@@ -82,9 +80,9 @@ course.check("growing_group", growing_group)
 # course.hint("growing_group", 1)
 
 # %% [markdown]
-# ### Who wrote it, and when?
+# ### Who, and when? Why 24,000 records?
 #
-# Take one minute of `prices-2`. It shows why there are 24,000 records. (`prices-2` is a *topic-partition*: partition 2 of the topic `prices`.) `explain` prints the **fate** of each record:
+# Take one minute of `prices-2`. (`prices-2` is a *topic-partition*: partition 2 of the topic `prices`.) `explain` prints the **fate** of each record:
 
 # %%
 course.run_command(
@@ -102,7 +100,7 @@ course.run_command(
 #
 # </details>
 #
-# ### What does a broker answer?
+# ### What does a broker answer? How much does it read?
 #
 # `load` replays the log as the next coordinator would, and prints what remains:
 
@@ -126,9 +124,9 @@ course.check("growing_live_records", growing_live_records)
 # course.hint("growing_live_records", 1)
 
 # %% [markdown]
-# ### What changed?
+# ### What changed? Was the log ever cleaned?
 #
-# The next pass of the cleaner removes replaced commits. Has there been one? *cleaned to* shows no trace, but the offsets are a better proof: a removed record leaves a gap. **Look at** the last row of `load`: the newest record is 25975. From 0 on, these are 25,976 places. How many are empty?
+# The next pass of the cleaner removes replaced commits. *cleaned to* shows no trace of one, but the offsets are a better proof: a removed record leaves a gap. **Look at** the last row of `load`: the newest record is 25975. From 0 on, these are 25,976 places. How many are empty?
 
 # %%
 # exercise: growing_removed_records

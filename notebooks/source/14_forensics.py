@@ -150,7 +150,7 @@ course.run_command("kafkagroups diff . cleaned", folder)
 #
 # <details><summary>Why do 877 records remain?</summary>
 #
-# They are the newest record of each of the 25 keys in the closed segments, and the 852 records of the active segment (25124 to 25975).
+# They are the newest record of each of the 25 keys in the closed segments, and the 852 records of the active segment (25124 to 25975). A second pass would begin there, at the *next dirty offset*.
 #
 # </details>
 #
@@ -279,16 +279,17 @@ course.run_command("kafkagroups timeline . --group fraud-check", shop)
 # %% [markdown]
 # ## Incident 5: 20 GB of parse errors a night
 #
-# You saw in lesson 03 why such a program fails. Now find who began, when, and how often. `stats --by writer` has a row for each way in which a group commits:
-#
-# - *epoch*: the leader epoch in the commits; `t`: in transactions
-# - *recs*: records in each commit; *med. s*: the median interval of commits
+# You saw in lesson 03 why such a program fails. Now find who began, when, and how often. `stats --by writer` has a row for each way in which a group commits.
 
 # %%
 folder = course.open_incident("parse_errors")
 
 # %%
 # course.run_command("kafkagroups stats . --by writer", folder)
+
+# %% [markdown]
+# - *epoch*: the leader epoch in the commits; `t`: in transactions
+# - *recs*: records in each commit; */min*: commits a minute; *med. s*: their median interval
 
 # %%
 # exercise: parse_first_offset, parse_group, parse_unreadable, parse_second_message
@@ -461,7 +462,7 @@ course.check("cluster_cut_group", cluster_cut_group)
 # kafkagroups rescue plan . --out plan.json
 # ```
 #
-# Its last table lists what is left out, *why*, and what is *planned* instead. The file has both:
+# Its last table lists what is left out, *why*, and what is *planned* instead. The file has both (shortened):
 #
 # ```
 # "coupon-check": {

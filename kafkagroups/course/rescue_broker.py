@@ -97,11 +97,12 @@ def show_worked_rescue() -> None:
     corrected = folder / "corrected.json"
     corrected.write_text(json.dumps(plan), encoding="utf-8")
     parts = (
-        "**The plan.** The classic coordinator skips the two records that stop the others, because it does not know "
-        "their types. `--past-damage` reads what is behind the damaged batch.",
+        "**The plan.** 3.9.2 does not know the types of records 295 and 298 of partition 20, so it skips them. 4.x "
+        "fails at them. `--past-damage` reads what is behind the damaged batch.",
         f"```text\n$ {PLAN_COMMAND}\n```",
-        "**The correction.** If two partitions have an offset of a group, the plan has one of them in `offsets` and "
-        "the other one in `left_out`. The higher one is right.",
+        "**The correction.** If a group is in two partitions, 4.x answers only from the new one (`bean-orders`: 525), "
+        "and 3.9.2 from the one that it loads first, here the old one (920). The higher offset is right, because the "
+        "group has processed all records before it.",
         f"```python\n{inspect.getsource(correct_plan)}```",
         "**The new broker.**",
     )

@@ -20,7 +20,7 @@
 # |---|---|---|
 # | 1. **Where** is it? | Of 50 partitions and a thousand groups, perhaps one is your case. | `stats`, `check` |
 # | 2. **Who** wrote it, and when? | Most causes are what a program or a person did, and a record shows when. | `explain`, `timeline` |
-# | 3. What does a **broker answer** from this log? | A client sees only the answer, and it comes from the few live records. | `load` |
+# | 3. What does a **broker answer** from this log? | A broker answers from few of the records, the *live* ones. A client sees only this answer. | `load` |
 # | 4. **What changed?** | To find the cause, compare two moments, two replicas, or two coordinators. | `diff` |
 #
 # We solve incident 1 together. The others are yours. Often the complaint already answers a question; skip that one.
@@ -28,7 +28,7 @@
 # %% [markdown]
 # ## How an incident works
 #
-# `course.open_incident(…)` writes a new log into a folder next to this notebook, and shows what people saw. You look for the cause with commands, in a terminal in that folder or with `course.run_command(…)`. There are three hints (`course.hint("NAME", 1)` to `3`), and a worked solution. The [cheat sheet](../docs/handbook/cheat-sheet.md) lists all commands.
+# `course.open_incident(…)` writes a new log into a folder next to this notebook, and shows what people saw. You look for the cause with commands, in a terminal in that folder or with `course.run_command(…)`. There are three hints (`course.hint("NAME", 1)` to `3`), and a worked solution. Each of its steps has a question, a command, the lines to look at, and what they prove. The [cheat sheet](../docs/handbook/cheat-sheet.md) lists all commands.
 #
 # | incident | level | broker version |
 # |---|---|---|
@@ -55,15 +55,21 @@ from kafkagroups import course
 folder = course.open_incident("growing_partition")
 
 # %% [markdown]
-# ### Where?
-#
-# You know the partition, so ask for the group. In the second table of `stats`, a broker still answers from **live** records; **dead** ones were replaced or deleted, and wait for the cleaner. In the last table, *frees bytes* is what a pass of the cleaner would remove, and *cleaned to* is the offset that the last pass reached (`-`: no trace of a pass).
+# ### Where? Which group fills the partition?
 
 # %%
 course.run_command("kafkagroups stats .", folder)
 
 # %% [markdown]
-# One group has more bytes than all others together, nearly all of them dead. It is your first answer:
+# A *finding* is what looks wrong in the bytes. Finding 1 suspects the cleaner. Is it right, and is it the whole story? The four questions test it. In the tables:
+#
+# - *live*: records from which a broker still answers
+# - *dead*: records that were replaced or deleted, and wait for the cleaner
+# - *stops at*: where the next pass ends (*because of* the active segment); *bytes there*: what is behind it
+# - *frees bytes*: what this pass would remove
+# - *cleaned to*: the offset that the last pass reached (`-`: no trace of a pass)
+#
+# **Look at** `price-ticker      12    24000  3336000  23992     8`. It proves that one group has more bytes than all others together, nearly all of them dead. It does not prove that the cleaner has stopped: it may only wait.
 
 # %%
 # exercise: growing_group
@@ -74,9 +80,9 @@ course.check("growing_group", growing_group)
 # course.hint("growing_group", 1)
 
 # %% [markdown]
-# ### Who wrote it, and when?
+# ### Who, and when? Why 24,000 records?
 #
-# One minute of one topic-partition shows how 24,000 records came about. `explain` prints the **fate** of each record. A broker answers from the one that `wins`. A `superseded` one was replaced by a later record of its key, and *by* is the offset of that record.
+# Take one minute of `prices-2`. (`prices-2` is a *topic-partition*: partition 2 of the topic `prices`.) `explain` prints the **fate** of each record:
 
 # %%
 course.run_command(
@@ -84,23 +90,30 @@ course.run_command(
 )
 
 # %% [markdown]
-# `12:25973` is offset 25973 in partition 12 of `__consumer_offsets`. In one minute, the program commits this topic-partition five times, and each time the offset has moved by one. So it commits after every record.
+# `12:25973` is offset 25973 in partition 12 of `__consumer_offsets`. A broker answers from the record that `wins`. A `superseded` one was replaced by a later record of its key, and *by* is the offset of that record.
+#
+# **Look at** the column *committed*: five commits in one minute, and each time the offset has moved by one. This proves that the program commits after every record.
 #
 # <details><summary>Is that too often?</summary>
 #
-# Not in this folder: the group makes 20 commits a minute, and auto commit, every 5 seconds, would make up to 96 for eight topic-partitions. But commits after every record grow with the traffic. A commit has 139 bytes here (3,336,000 / 24,000), so the real partition, with 12 GB a day, gets 1,000 commits a second. With auto commit, it would be at most 20 MB a day.
+# In this copy, no. The group writes 20 records a minute, and auto commit (every 5 seconds) would write up to 8 · 12 = 96 for its eight topic-partitions. But commits after every record grow with the traffic. A commit has 139 bytes here (3,336,000 / 24,000), so the real partition, with 12 GB a day, gets 1,000 commits a second. With auto commit, it would be at most 20 MB a day.
 #
 # </details>
 #
-# ### What does a broker answer?
+# ### What does a broker answer? How much does it read?
 #
-# `load` replays the log as the next coordinator would, and prints what remains. *epoch* is the generation, and for newer groups the group epoch, *memb.* counts the members, and *pend.* the offsets in open transactions. (The groups are Empty, because their programs use `assign` and never join.)
+# `load` replays the log as the next coordinator would, and prints what remains:
 
 # %%
 course.run_command("kafkagroups load .", folder)
 
 # %% [markdown]
-# Before it can answer, the next broker must read 25,976 records, as the first line says. The column *offsets* counts the live records of each group. Does their sum agree with `stats`?
+# - *protocol*: the assignor
+# - *epoch*: the generation or group epoch
+# - *memb.*: members (none: these programs use `assign`)
+# - *pend.*: offsets in open transactions
+#
+# **Look at** `.: 25976 records in 24579 batches`. It proves that the next broker must read 25,976 records before it can answer. How many does it need? Without members, each live record is an offset, so add up the column *offsets*. Does the sum agree with `stats`?
 
 # %%
 # exercise: growing_live_records
@@ -111,9 +124,9 @@ course.check("growing_live_records", growing_live_records)
 # course.hint("growing_live_records", 1)
 
 # %% [markdown]
-# ### What changed?
+# ### What changed? Was the log ever cleaned?
 #
-# The next pass of the cleaner removes replaced commits. Has there been one? *cleaned to* shows no trace of it. The offsets are a better proof, because a removed record leaves a gap. In the output of `load`, the newest record (`promo-1`) has offset 25975. Offsets begin at 0, so 0 to 25975 are 25,976 places. How many of them are empty?
+# The next pass of the cleaner removes replaced commits. *cleaned to* shows no trace of one, but the offsets are a better proof: a removed record leaves a gap. **Look at** the last row of `load`: the newest record is 25975. From 0 on, these are 25,976 places. How many are empty?
 
 # %%
 # exercise: growing_removed_records
@@ -124,20 +137,30 @@ course.check("growing_removed_records", growing_removed_records)
 # course.hint("growing_removed_records", 1)
 
 # %% [markdown]
-# What *would* a pass change? `compact` makes a cleaned copy, and `diff` compares what brokers answer from the two logs. Read the line that begins with *No group*:
+# What *would* a pass change? `compact` makes a cleaned copy, and `diff` compares what brokers answer from the two logs:
 
 # %%
 course.run_command("kafkagroups compact __consumer_offsets-12 --out cleaned/__consumer_offsets-12", folder)
 course.run_command("kafkagroups diff . cleaned", folder)
 
 # %% [markdown]
-# A pass removes 25,099 records, and no answer differs. 877 remain: the newest record of each of the 25 keys in the closed segments, and the 852 records of the active segment (25124 to 25975).
+# **Look at** `removed        12    23765    25099` and `No group, no offset and no pending commit differs.` They prove that a pass removes 25,099 records and changes no answer.
 #
-# So the cleaner is the cause of the full disk, because with regular passes, even a group that commits after every record leaves little. The group only explains why partition 12 is the largest.
+# So finding 1 is right: with regular passes, even this group leaves little. It is not the whole story, because the group explains why partition 12 is the largest, and only broker 2 knows whether the cleaner's thread is dead or cannot clean this partition ([lesson 10](10_compaction.ipynb), "At 3 am").
 #
-# Is the cleaner's thread dead, or can it not clean this partition? The log looks the same, but the remedies differ ([lesson 10](10_compaction.ipynb), "At 3 am"). A dead thread cleans no partition of its broker. Here, only partition 12 is large, so it may be *uncleanable*; but partitions with few commits stay small without a cleaner, too. So ask broker 2. If `DeadThreadCount` is above 0, restart it. If `uncleanable-partitions-count` is, first repair the error that `log-cleaner.log` names, or it comes back.
+# <details><summary>Why do 877 records remain?</summary>
 #
-# Each worked solution ends with the cause and the prevention. Before you open it, decide: *what do you do now, and what must you not do?*
+# They are the newest record of each of the 25 keys in the closed segments, and the 852 records of the active segment (25124 to 25975). A second pass would begin there, at the *next dirty offset*.
+#
+# </details>
+#
+# <details><summary>Does a copy from a test cluster prove anything about production?</summary>
+#
+# The chart does: 84 GB are seven days of 12 GB, so nothing was removed there, either. The other brokers have removed the same records.
+#
+# </details>
+#
+# Each worked solution ends with the cause, what to do now, and the prevention. Decide before you open it: *what do you do now, and what must you not do?*
 
 # %%
 # course.show_worked_solution("growing_partition")
@@ -145,14 +168,14 @@ course.run_command("kafkagroups diff . cleaned", folder)
 # %% [markdown]
 # ## Incident 2: some failovers take hours
 #
-# Here you have two replicas of one log, so begin with *what changed*. (A *fork* is a place from which they differ.) `diff` tells whether both brokers would answer the same, and `stats` how much each of them must read before.
+# Here you have two replicas of one log, so begin with *what changed*. `diff` compares the answers. `stats` counts what each broker must read before it can answer. (A *fork*: from there, the replicas differ.)
 
 # %%
 folder = course.open_incident("slow_failover")
 
 # %%
 course.run_command("kafkagroups diff broker-1 broker-2", folder)
-course.run_command("kafkagroups stats broker-1 broker-2", folder)
+course.run_command("kafkagroups stats broker-1 broker-2 --by partition", folder)
 
 # %%
 # exercise: slow_records, slow_last_cleaning, slow_differences
@@ -172,7 +195,7 @@ course.check("slow_differences", slow_differences)
 # %% [markdown]
 # ## Incident 3: on Monday all bread is printed again
 #
-# So far, every answer was right, and only the log was long. Now offsets are gone. The complaint names the group, so begin with *who*. `timeline` shows the group's members, its first commits, and what set an offset back or deleted it, but no ordinary commits.
+# So far, only the log was long. Now offsets are gone. The complaint names the group, so begin with *who*. `timeline` leaves out commits that only move forward.
 
 # %%
 folder = course.open_incident("empty_monday")
@@ -181,7 +204,7 @@ folder = course.open_incident("empty_monday")
 course.run_command("kafkagroups timeline . --group bread-print", folder)
 
 # %% [markdown]
-# A tombstone does not say why it was written, so compare its time with those of other events. For the other groups, ask *what changed*: `diff` also compares two moments of one log, and shows only what has changed. `load` lists all groups and offsets.
+# A tombstone does not say why it was written, so compare its time with two others: when did the last member leave, and when was the offset committed? For the other groups, ask *what changed*: `diff` also compares two moments of one log, and shows only what has changed. `load` lists all groups and offsets.
 
 # %%
 course.run_command("kafkagroups diff . --since-time 2026-03-06T18:00 --until-time 2026-03-09T06:59", folder)
@@ -206,7 +229,7 @@ course.check("monday_kept", monday_kept)
 # %% [markdown]
 # ## Incident 4: the monitor goes dark
 #
-# This time, the log and the answers are right, and a program that reads the log is wrong. This program reads bytes, so ask which kind of record is new, and since when. `stats --by type` counts the records by type and value version, and `dump PARTITION` prints every record with its version, such as `v3`.
+# Here, the log is right, and a program that reads it is wrong. A parser fails on a kind of record that it does not know. Which kind is new, and since when? `stats --by type` counts the records by type and value version. `dump PARTITION --since-time TIME` prints each record with its version, such as `v3`.
 #
 # Releases read a log differently, so add `--kafka VERSION` if the broker that wrote it was not 4.3.1. In incidents 4 to 7, remove the `#` before the first command.
 
@@ -245,10 +268,10 @@ course.run_command("kafkagroups explain . --group fraud-check --topic payments -
 # %% [markdown]
 # - An `aborted` commit never counts. A `pending` one has no marker yet, and may still count.
 # - *by* is the marker that committed or aborted the transaction, or the later record that replaced the commit.
-# - `▼`: lower than an earlier record. The 25 of `9:31`, a plain commit, is later in the log than the 30 of the transaction, so it wins, although the marker comes last. No broker ever answered 30.
-# - `deleted`: a tombstone of this offset followed. `hidden`: a tombstone of its group followed.
+# - `▼`: lower than an earlier record. The 25 of `9:31`, a commit outside of the transaction, is later in the log than the 30 of the transaction, so it wins, although the marker comes last. No broker ever answered 30.
+# - `deleted` (incidents 3 and 9): a tombstone of this offset followed.
 #
-# In `timeline`, a commit stands at its marker, because it counts from there on, and a pending one at its own record:
+# `timeline` lists a transactional commit at its marker. A pending commit has none, so it stands at its own record:
 
 # %%
 course.run_command("kafkagroups timeline . --group fraud-check", shop)
@@ -256,13 +279,17 @@ course.run_command("kafkagroups timeline . --group fraud-check", shop)
 # %% [markdown]
 # ## Incident 5: 20 GB of parse errors a night
 #
-# Again, a program that reads the files fails, but no version has changed. So ask who writes in a new way: `stats --by writer` has a row for each way in which a group commits. A `t` after the *epoch*, here the leader epoch, marks commits in transactions.
+# You saw in lesson 03 why such a program fails. Now find who began, when, and how often. `stats --by writer` has a row for each way in which a group commits.
 
 # %%
 folder = course.open_incident("parse_errors")
 
 # %%
 # course.run_command("kafkagroups stats . --by writer", folder)
+
+# %% [markdown]
+# - *epoch*: the leader epoch in the commits; `t`: in transactions
+# - *recs*: records in each commit; */min*: commits a minute; *med. s*: their median interval
 
 # %%
 # exercise: parse_first_offset, parse_group, parse_unreadable, parse_second_message
@@ -286,7 +313,7 @@ course.check("parse_second_message", parse_second_message)
 #
 # Incidents 6 and 7 cannot happen on 4.x, so you can go on with incident 8.
 #
-# Two readers of one log, the broker and a monitor, disagree about which groups exist. `load` lists the groups that the broker has, and `stats` all groups in the log. Ask *who* about those that are only in the log.
+# A broker and a monitor disagree about which groups exist. `load` lists the groups of the broker, and `stats` all groups in the log. Ask *who* about the others.
 
 # %%
 folder = course.open_incident("lag_of_the_dead")
@@ -340,7 +367,7 @@ course.check("upgrade_kept_group", upgrade_kept_group)
 # %% [markdown]
 # ## Two hard ones
 #
-# Incidents 8 and 9 are about offsets in transactions (lesson 08), where several records compete for one answer. On 4.x, incident 8 can happen only with clients older than 4.0, and incident 9 only with one of its two causes.
+# Incidents 8 and 9 are about offsets in transactions (lesson 08), where several records compete for one answer. On 4.x, incident 8 needs clients older than 4.0, and incident 9 has only one of its two causes.
 
 # %% [markdown]
 # ## Incident 8: process B waits for stable offsets
@@ -373,7 +400,7 @@ course.check("unstable_offset_after", unstable_offset_after)
 # %% [markdown]
 # ## Incident 9: two offsets go back after a failover
 #
-# Until now, one log had one answer. Here, a running broker and one that loads its log may disagree. The two offsets can have different causes, so ask *who* about each of them. `diff . --coordinators` compares what the classic and the new coordinator answer, and `edit --roll --clean MS` runs a pass of the cleaner on a copy.
+# Here, a running broker and one that loads its log may disagree. The two offsets can have different causes, so ask *who* about each. `diff . --coordinators` compares what the classic and the new coordinator answer after a load. `edit --roll --clean MS` closes the active segment of a copy, and cleans it at the time MS (milliseconds since 1970).
 
 # %%
 folder = course.open_incident("offset_goes_back")
@@ -401,7 +428,7 @@ course.check("back_cleaned", back_cleaned)
 # %% [markdown]
 # ## Incident 10: the cluster does not come up
 #
-# Here, several things went wrong in one night, so plan an hour. `check` says which partitions the next broker does not load, and why. A broker cuts a log at a damaged batch; `load --past-damage` also reads what comes after the damage.
+# Plan an hour. `check` says which partitions the next broker does not load, and why; `stats`, which groups are in two partitions. A broker cuts a log at a damaged batch; `load --past-damage` also reads what comes after the damage.
 
 # %%
 folder = course.open_incident("dead_cluster")
@@ -435,7 +462,20 @@ course.check("cluster_cut_group", cluster_cut_group)
 # kafkagroups rescue plan . --out plan.json
 # ```
 #
-# Does the plan contain everything (`--help` lists the options)? A plan never overwrites a file, so delete an old plan first. Correct the plan, a JSON file. In each of its `groups`, `offsets` are applied, and `left_out` are not. To apply one of these, add it to `offsets`, as `{"offset": NUMBER}`.
+# Its last table lists what is left out, *why*, and what is *planned* instead. The file has both (shortened):
+#
+# ```
+# "coupon-check": {
+#   "offsets": {
+#     "coupon-0": {"offset": 603, "partition": 49}
+#   },
+#   "left_out": {
+#     "coupon-0": {"why": "other partition", "offset": 573, "partition": 24}
+#   }
+# }
+# ```
+#
+# Only `offsets` are applied. To apply one of `left_out`, write it there, as `{"offset": NUMBER}`. Compare the plan with your answers. If something is missing, delete the file, and write it again with other options (`--help`).
 
 # %% [markdown]
 # The next cell starts a new broker (Kafka 4.3.1), applies your plan, and asks the broker for each offset. Without Java, the cell compares your plan with the recorded answers of a real broker.
@@ -457,15 +497,15 @@ course.rescue_into_new_broker(folder / "plan.json")
 #
 # | incident | cause | measure |
 # |---|---|---|
-# | 1 | The cleaner did not clean one partition of one broker, and a group committed after every record | Repair the error in `log-cleaner.log`, restart this broker, and commit every few seconds |
-# | 2 | The cleaner of broker 2 stopped on 11 March, so this broker loads a long replica | Restart broker 2, and wait until its replica is small |
+# | 1 | The cleaner did not clean one partition of one broker, and a group committed after every record | Repair the error that `log-cleaner.log` names, restart this broker, and commit every few seconds |
+# | 2 | The cleaner of broker 2 stopped on 11 March, so this broker loads a long replica | Let broker 1 be the preferred leader, restart broker 2, and wait until its replica is small |
 # | 3 | The offsets expired after two days without members | Set the offsets again, and raise `offsets.retention.minutes` |
 # | 4 | Brokers since 4.1 write value version 4, which an old program cannot read | Let the program ask the brokers (`Admin.listConsumerGroupOffsets`) |
 # | 5 | Groups began to commit in transactions, and a program read the markers as commits | Skip control batches |
 # | 6 | 3.9 writes no group tombstone for a simple group, and the monitor waited for it | Let the monitor remove a group that has no offset left |
-# | 7 | Commits of version 1 have an expire timestamp, which passed while the brokers were off | Upgrade broker by broker, or first let the clients ask for a longer retention |
+# | 7 | Commits of version 1 have an expire timestamp, which passed while the brokers were off | Upgrade broker by broker, or first raise `offsets.retention.minutes` of the old brokers, and wait for a commit of every group |
 # | 8 | Two offset requests came after the abort of their transaction and began new ones, which nobody ends | Abort the two hanging transactions, and keep `transaction.partition.verification.enable=true` |
-# | 9 | A commit outside of the transaction was later in the log; and a load brought back a pending offset that had been deleted | Set both offsets again. Before you change offsets, stop the program, and wait until its transactions have ended |
+# | 9 | A commit outside of the transaction was later in the log; and a load brought back a pending offset that had been deleted | Set 3,930 and 5,210, unless they are committed again. Before you change offsets, stop the program, and wait until its transactions have ended |
 # | 10 | More partitions for the topic, two foreign records, an open transaction, and a damaged batch | Rescue the offsets into a new cluster |
 #
 # </details>
@@ -478,7 +518,7 @@ course.rescue_into_new_broker(folder / "plan.json")
 #
 # ## At 3 am
 #
-# 1. If groups begin at wrong positions, first stop their consumers, before they commit. Otherwise leave them running. In both cases, restart no broker before you know the cause.
+# 1. If groups begin at wrong positions, first stop their consumers, before they commit. Otherwise leave them running. Restart no broker before you know the cause.
 # 2. Copy the partition to a folder COPY ([how](../docs/operator.md#how-to-copy-a-partition)). No command changes it.
 # 3. Run the command of your complaint, with `--kafka VERSION`. Repair only when you know the cause, and first on the copy.
 #

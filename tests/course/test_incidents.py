@@ -13,7 +13,8 @@ import pytest
 import kafkagroups as kg
 from kafkagroups import UsageError, course
 from kafkagroups.course.exercises.catalog import EXERCISES
-from kafkagroups.course.exercises.incidents.incident import INCIDENTS, SEED, find_incident
+from kafkagroups.course.exercises.incidents import incident as incident_module
+from kafkagroups.course.exercises.incidents.incident import CONCLUSIONS, INCIDENTS, SEED, find_incident
 from tests.cases import first_quickly
 from tests.handmade import ControlType, GroupMetadataKey, decode_control_key
 
@@ -65,15 +66,23 @@ def test_the_folder_has_a_log_and_a_page(incident, write_log):
         assert kg.load(folder / replica, coordinator="new", kafka="4.3.1")
 
 
+def test_every_step_of_a_worked_solution_is_read(incident):
+    """A step with a mistake in its form is no step."""
+    page = Path(incident_module.__file__).with_name(f"{incident.name}.md").read_text(encoding="utf-8")
+    assert page.count("\n### ") == len(incident.worked_solution)
+    assert all(step.lines for step in incident.worked_solution)
+
+
 @pytest.mark.thorough
 def test_the_worked_solution_shows_its_steps(incident, capsys):
-    """Every command of a worked solution runs, and its output is shown."""
+    """Every command of a worked solution runs, and the lines that its step names are in its output."""
     course.show_worked_solution(incident.name)
     shown = capsys.readouterr().out
     for step in incident.worked_solution:
         assert f"$ {step.command}" in shown
-    for sentence in incident.prevention.splitlines():
-        assert sentence in shown
+    assert list(incident.conclusions) == list(CONCLUSIONS)
+    for title, text in incident.conclusions.items():
+        assert f"**{title}**\n\n{text}" in shown
 
 
 def test_an_unknown_incident_has_a_clear_error():

@@ -1,7 +1,7 @@
 """The incidents of lesson 14: logs with a cause to find.
 
-`slow_failover.md` is a page for people: what was seen, the questions, the hints, the worked solution, the cause and the
-prevention. `slow_failover.py` has the function `write`, which makes the log.
+`slow_failover.md` is a page for people: what was seen, the questions, the hints, the worked solution, its conclusions.
+`slow_failover.py` has the function `write`, which makes the log.
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ from kafkagroups.errors import UsageError
 
 SEED = 14
 """The seed of the logs that `course.open_incident` writes."""
-_ALL_LINES = re.compile(r"Shown: (\d+) lines(?: from the line that begins with `(.+)`)?\.")
-_STEP = re.compile(r"(.+?)\n\n```sh\n(.+?)\n```\n\n(Shown: .+?)(?:\n\n|$)", re.DOTALL)
+CONCLUSIONS = ("The cause", "Do now, and do not", "Prevention")
+"""The last sections of a worked solution."""
+_LINES = re.compile(r"(\d+) from `(.+?)`")
+_STEP = re.compile(r"### (.+?)\n\n```sh\n(.+?)\n```\n\nLook at: (.+?)\n\n(.+?)(?=\n\n### |$)", re.DOTALL)
 # The chart of an incident, in pixels of the picture.
 _HEIGHT = 220
 _LEFT = 10
@@ -97,10 +99,15 @@ class Question:
 
 @dataclass(frozen=True)
 class Step:
-    text: str
+    """One question, the command that answers it, and what its output proves.
+
+    `lines` are the lines of the output to look at, in pairs: how many, and how the first of them begins.
+    """
+
+    question: str
     command: str
-    shows: str
-    lines: int
+    lines: tuple[tuple[str, str], ...]
+    proof: str
 
 
 @dataclass(frozen=True)
@@ -110,7 +117,8 @@ class Incident:
     Level 1: one command shows the cause. 2: two answers have to be compared. 3: several causes, or a hidden one.
     `complaint` is what people saw, without the cause, and `server_log` lines of the broker's or the client's log, or
     "". `write` writes the log into a new folder, and the same seed gives the same bytes. `replicas` are the subfolders
-    with the log of one broker each; "" is the incident's folder itself.
+    with the log of one broker each; "" is the incident's folder itself. `conclusions` are the last sections of the
+    worked solution, by their titles.
     """
 
     number: int
@@ -124,8 +132,7 @@ class Incident:
     questions: tuple[Question, ...]
     write: Callable[[Path, int], None]
     worked_solution: tuple[Step, ...]
-    cause: str
-    prevention: str
+    conclusions: dict[str, str]
     replicas: tuple[str, ...]
 
     @property
@@ -151,8 +158,7 @@ def read_incident(page: Path) -> Incident:
         tuple(_read_question(name.removeprefix("Question "), sections[name], hints) for name in questions),
         import_module(f"{__package__}.{page.stem}").write,
         tuple(_read_step(*found) for found in _STEP.findall(sections["Worked solution"])),
-        sections["Cause"],
-        sections["Prevention"],
+        {title: sections[title] for title in CONCLUSIONS},
         tuple(fact.get("replicas", "").split(", ")),
     )
 
@@ -172,10 +178,8 @@ def _read_question(name: str, section: str, hints: tuple[str, ...]) -> Question:
     return Question(text, replace(read_exercise(name, section), hints=hints))
 
 
-def _read_step(text: str, command: str, shown: str) -> Step:
-    found = _ALL_LINES.fullmatch(shown)
-    assert found is not None, shown
-    return Step(text, command, found[2] or "", int(found[1]))
+def _read_step(question: str, command: str, lines: str, proof: str) -> Step:
+    return Step(question, command, tuple(_LINES.findall(lines)), proof)
 
 
 INCIDENTS: tuple[Incident, ...] = tuple(
@@ -223,7 +227,7 @@ def open_incident(name: str) -> Path:
 
 
 def show_worked_solution(name: str) -> None:
-    """Run the commands of an incident's worked solution, and show their outputs, the cause and the prevention.
+    """Run the commands of an incident's worked solution, and show what they prove, the cause and what to do.
 
     The commands run in a new copy of the incident's folder.
     """
@@ -232,9 +236,9 @@ def show_worked_solution(name: str) -> None:
     write_incident(incident, folder)
     parts = []
     for number, step in enumerate(incident.worked_solution, 1):
-        parts.append(f"**Step {number}.** {step.text}")
-        parts.append(f"```text\n$ {step.command}\n{_run_step(step, folder)}\n```")
-    parts += [f"**The cause.** {incident.cause}", f"**Prevention**\n\n{incident.prevention}"]
+        parts.append(f"**{number}. {step.question}**")
+        parts.append(f"```text\n$ {step.command}\n{_run_step(step, folder)}\n```\n\n{step.proof}")
+    parts += [f"**{title}**\n\n{text}" for title, text in incident.conclusions.items()]
     display(Page("\n\n".join(parts)))  # type: ignore[no-untyped-call]
 
 
@@ -277,10 +281,12 @@ def _format_questions(incident: Incident) -> str:
 
 def _run_step(step: Step, folder: Path) -> str:
     lines = [line.rstrip() for line in read_output(step.command, folder).splitlines()]
-    first = next((number for number, line in enumerate(lines) if " ".join(line.split()).startswith(step.shows)), None)
-    if first is None:
-        raise UsageError(f"{step.command}: no line of the output begins with {step.shows!r}")
-    shown = lines[first : first + step.lines]
-    before = ["…"] if first > 0 else []
-    after = ["…"] if first + step.lines < len(lines) else []
-    return "\n".join([*before, *shown, *after]).rstrip()
+    shown: list[str] = []
+    end = 0
+    for count, start in step.lines:
+        first = next((n for n in range(end, len(lines)) if " ".join(lines[n].split()).startswith(start)), None)
+        if first is None:
+            raise UsageError(f"{step.command}: no line of the output begins with {start!r}")
+        shown += ["…"] * (first > end) + lines[first : first + int(count)]
+        end = first + int(count)
+    return "\n".join([*shown, "…"] if end < len(lines) else shown)

@@ -138,7 +138,7 @@ def _print_differences(table: str, changes: list[Change], result: Replicas) -> N
 def _print_other_partitions(result: Replicas) -> None:
     partitions = result.a.partitions.keys() ^ result.b.partitions.keys()
     for name, side in (("a", result.a), ("b", result.b)):
-        if numbers := [str(partition) for partition in side.partitions if partition in partitions]:
+        if numbers := ["one without a number" if n is None else str(n) for n in side.partitions if n in partitions]:
             print_text(f"Only {name} has these partitions: {', '.join(numbers)}.")
     if not partitions and not result.forks:
         equal = "apart from cleaning, they are the same as far as they were read"

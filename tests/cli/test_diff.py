@@ -1,6 +1,7 @@
 """`kafkagroups diff`: what brokers answered differently, and nothing else."""
 
 import json
+import shutil
 
 from tests import cases
 from tests.captured import captured
@@ -69,3 +70,11 @@ def test_partitions_of_one_side_are_named(run):
     assert status == 0 and "Only a has these partitions: 8, 12, 21, 22, 24, 26, 37, 38.\n" in out
     status, out, _ = run("diff", DATA / "4.3.1" / "__consumer_offsets-9", DATA / "4.3.1", "--json")
     assert json.loads(out)["fork"] == {}
+
+
+def test_a_log_whose_folder_has_no_number(tmp_path, run):
+    """It is not compared with partition 9, and never called partition None."""
+    partition = DATA / "4.3.1" / "__consumer_offsets-9"
+    shutil.copytree(partition, tmp_path / "copy")
+    _, out, _ = run("diff", partition, tmp_path / "copy")
+    assert "Only b has these partitions: one without a number.\n" in out

@@ -133,9 +133,9 @@ class OffsetEvents:
         is_continued = old is not None and old.hole_count == self.group.hole_count
         is_routine = old is not None and is_continued and offset >= old.offset and not new_id
         position = self.positions.get(key) if is_continued else None
-        usual = position.longest_step if position is not None and position.skips(offset) else None
+        ahead = "" if position is None or old is None else self._describe_skip(position, old, record)
         is_back = old is not None and offset < old.offset
-        is_skipped = is_routine and self.skips_routine and usual is None
+        is_skipped = is_routine and self.skips_routine and not ahead
         known = self._first_records.setdefault(key, {}).setdefault(offset, record.offset)
         if old is None and not record.is_pending and self._describe_committer(record) == _NO_MEMBER:
             by = f"; {_NO_MEMBER}"
@@ -148,10 +148,10 @@ class OffsetEvents:
         self._store(key, record, offset, old)
         if not is_skipped:
             yield self._event(at, name, what, key, is_routine=is_routine, **moved, **fields)
-        if old is not None and (usual is not None or is_back):
+        if old is not None and (ahead or is_back):
             new_id += f"; {old.offset} was a position in the topic before" if was_of_old_topic else ""
             origin = self._describe_origin(old, record)
-            how = f"ahead by {offset - old.offset}; its longest step before was {usual}"
+            how = ahead
             if is_back:
                 first = name_record(self.group.partition, known)
                 repeated = "" if known == record.offset else f", to what {first} committed"
@@ -229,8 +229,7 @@ class OffsetEvents:
             return ""
         self.recreated[key.topic] = Recreation(key.topic, record.offset, get_time(record), (old_id, topic_id))
         self.positions = {other: found for other, found in self.positions.items() if other.topic != key.topic}
-        for other in [other for other in self._first_records if other.topic == key.topic]:
-            del self._first_records[other]
+        self._first_records = {other: found for other, found in self._first_records.items() if other.topic != key.topic}
         return f"; the topic was created again: its id changed from {old_id} to {topic_id}"
 
     def _describe_origin(self, old: Commit, record: GroupRecord) -> str:
@@ -239,12 +238,25 @@ class OffsetEvents:
         A Java consumer commits the epoch of the last record that it consumed, but Kafka's tools do not.
         """
         parts = [self._describe_committer(record)]
-        before = old.group_record.value
-        if getattr(before, "leader_epoch", -1) >= 0 and getattr(record.value, "leader_epoch", -1) < 0:
+        if _lost_leader_epoch(old, record):
             parts.append("no leader epoch, the commit before had one")
-        if getattr(before, "metadata", None) and not getattr(record.value, "metadata", None):
+        if getattr(old.group_record.value, "metadata", None) and not getattr(record.value, "metadata", None):
             parts.append("no metadata, the commit before had some")
         return "; ".join(parts)
+
+    def _describe_skip(self, position: Position, old: Commit, record: GroupRecord) -> str:
+        """Return how far a commit goes beyond what a member can have read; "" if a member can have read everything.
+
+        What is committed after the last member has left was set from outside. A program without members can go on from
+        there, too, but in its usual steps, and with leader epochs if it had them.
+        """
+        step = record.value.offset - position.now
+        if position.skips(record.value.offset):
+            return f"ahead by {step}; its longest step before was {position.longest_step}"
+        is_outside = self._describe_committer(record) == _NO_MEMBER and not record.is_pending
+        is_first = position.highest_record < self.group.empty_at and record.value.offset > position.highest
+        is_set = is_outside and is_first and (step > position.longest_step or _lost_leader_epoch(old, record))
+        return f"ahead by {step}" if is_set else ""
 
     def _describe_committer(self, record: GroupRecord) -> str:
         """The coordinator takes commits without a member only if the group has none, except in a transaction.
@@ -452,6 +464,10 @@ def _describe_batch(tombstone: GroupRecord, tombstones: list[GroupRecord]) -> st
         return f"; the same batch deletes offsets of {list_groups(tombstone.deleted_with)}"
     others = [each.key for each in tombstones if each.key.topic != tombstone.key.topic]
     return f"; the same batch deletes {list_names(others)}" if others else ""
+
+
+def _lost_leader_epoch(old: Commit, record: GroupRecord) -> bool:
+    return getattr(old.group_record.value, "leader_epoch", -1) >= 0 > getattr(record.value, "leader_epoch", -1)
 
 
 def _get_expire_time(commit: GroupRecord) -> int | None:

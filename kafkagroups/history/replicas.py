@@ -202,11 +202,11 @@ def compare_replicas(topics: tuple[OpenTopic, OpenTopic], loads: tuple[Groups, G
         return result
     stop = topics[0].stop
     logs_of_sides = [{log.partition: log for log in topic.logs} for topic in topics]
-    for partition in logs_of_sides[0].keys() & logs_of_sides[1].keys():
+    common = logs_of_sides[0].keys() & logs_of_sides[1].keys()
+    for partition in sorted(common, key=lambda number: -1 if number is None else number):
         fork = find_fork(logs_of_sides[0][partition], logs_of_sides[1][partition], stop)
         if fork is not None:
             result.forks[partition] = fork
-    result.forks = dict(sorted(result.forks.items(), key=lambda item: -1 if item[0] is None else item[0]))
     result.truncations = _find_truncations(result.forks)
     for partition, fork in result.forks.items():
         log, other = (logs[partition] for logs in logs_of_sides)

@@ -349,7 +349,7 @@ def find_waiting_members(history: PartitionHistory) -> Iterator[WaitingMember]:
             what += f"has to give back {list_names(partitions)}."
         if partitions and timeout_ms is not None:
             end = describe_time(begin.timestamp + timeout_ms)
-            what += f" If it has not, the broker removes it at {end} (after {describe_duration(timeout_ms)})."
+            what += f" If it has not, the broker removes it at {end}, or {describe_duration(timeout_ms)} after a load."
         elif not partitions:
             missing = targets.get(member_id, NOTHING) - group.assigned.get(member_id, NOTHING)
             is_free = missing and missing.isdisjoint(chain.from_iterable(group.assigned.values()))

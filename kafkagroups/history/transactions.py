@@ -118,15 +118,14 @@ def find_hanging(stats: Stats, version: Version) -> Iterator[Finding]:
         if transaction.since_ms < 0 or not (is_hanging or is_blocking):
             continue
         first_offset = transaction.first_offset
-        group_ids = transaction.groups
-        names = f" with offsets of {', '.join(group_ids)}" if group_ids else ""
+        names = f" with offsets of {', '.join(transaction.groups)}" if transaction.groups else ""
         cleaner = "The cleaner cannot pass it, and clients" if first_offset < counts.active_base_offset else "Clients"
         what = (
             f"The transaction of producer {transaction.producer_id} from offset {first_offset}{names} is "
             f"still open {age_ms / 1000:.0f} s later, at the newest record of the log. {cleaner} that fetch stable "
             "offsets get UNSTABLE_OFFSET_COMMIT."
         )
-        group = group_ids[0] if len(group_ids) == 1 else None
+        group = transaction.groups[0] if len(transaction.groups) == 1 else None
         if not is_hanging:
             end = describe_time(transaction.since_ms + HANGING_MS)
             remedy = (
@@ -212,15 +211,11 @@ class EndlessCommits(Follower):
             "offset does not show it."
         )
         command = _abort_producer(self.partition.number, producer_id, epoch, 0)
-        remedy = "Stop the program that writes into __consumer_offsets itself, because Kafka's clients never do. "
-        if group_id in self.partition.groups:
-            remedy += (
-                "Stop the group's consumers, delete the offsets with kafka-consumer-groups.sh --delete-offsets, and "
-                "commit new ones. Or write"
-            )
-        else:
-            remedy += "Write"
-        remedy += " an abort marker, which drops the pending offsets:"
+        deletion = "Stop its consumers, delete the offsets (kafka-consumer-groups.sh), and commit new ones. Or write"
+        remedy = (
+            "Stop the program that writes into __consumer_offsets itself, because Kafka's clients never do. "
+            f"{deletion if group_id in self.partition.groups else 'Write'} an abort marker, which drops them:"
+        )
         key = keys[0] if len(keys) == 1 else None
         about: dict[str, Any] = {"group": group_id, "topic_partition": key, "command": command}
         return self.partition.finding(first_offset, "endless_pending_commit", what, remedy, **about)

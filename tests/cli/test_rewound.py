@@ -201,3 +201,23 @@ def test_what_jumps_ahead_is_marked_and_never_left_out(tmp_path, run):
     assert "5050, the first commit after a deletion, 5039 before it, which skips at most 5039 to 5049." in text
     assert "▲: it jumped ahead." in text and "went back or jumped ahead, and the group's own" in text
     assert "▲" not in run("explain", write(tmp_path / "usual", ahead[:15]), "--group", "g")[1]
+
+
+@pytest.mark.parametrize(
+    ("tool", "is_skip"),
+    [
+        pytest.param(commit_record(12, leader_epoch=-1), True, id="without leader epoch, as kafka-consumer-groups.sh"),
+        pytest.param(commit_record(30), True, id="further than any step"),
+        pytest.param(commit_record(12), False, id="a program without members goes on"),
+        pytest.param(commit_record(10, leader_epoch=-1), False, id="the same offset"),
+    ],
+)
+def test_an_offset_that_is_set_ahead_after_the_last_member_has_left(tool, is_skip, tmp_path, run):
+    """A 3.9.2 broker wrote such a log: reset to the latest offset between two deployments."""
+    commits = [(1000 * n, [commit_record(2 * n)]) for n in range(1, 6)]
+    batches = [(0, [generation(1, classic_member())]), *commits, (6000, [EMPTY]), (7000, [tool])]
+    log = write_batches(tmp_path, batches)
+    _, out, _ = run("timeline", log, "--group", "g")
+    assert ("the group had no member" in out) == is_skip
+    _, out, _ = run("explain", log, "--group", "g")
+    assert ("▲" in out.split("Record:")[0]) == is_skip

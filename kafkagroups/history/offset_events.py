@@ -168,9 +168,11 @@ class OffsetEvents:
             deleted = self._deleted[key].commit
             is_same_topic = has_same_topic(deleted.group_record, record)
             what = f"{key}: {offset}, the first commit after a deletion, {deleted.offset} before it"
+            if is_same_topic is False:
+                return f"{what}, in a new topic, of which it skips at most 0 to {offset - 1}" if offset else what
             if offset > deleted.offset and not new_id:
                 return f"{what}, which skips at most {deleted.offset} to {offset - 1}"
-            if offset < deleted.offset and is_same_topic is not False:
+            if offset < deleted.offset:
                 doubt = "" if is_same_topic else ", unless the topic was created again"
                 return f"{what}: at least {offset} to {deleted.offset - 1} is read again{doubt}"
             return what

@@ -155,11 +155,12 @@ def _describe_healing(change: Change, result: Replicas) -> str:
         return f"back: {older} deleted it{ended_by}, and {newer} wrote it again{_list_records(newer_value, ' ({})')}"
     if change.is_healed:
         place = " deleted" if newer_value is None else _list_records(newer_value, " {}")
-        start = _describe_start(change, older_value)
-        link = place and (", now" if change.has_older_changed else ":")
-        return f"{'healed' if change.has_older_changed else 'new'}{link}{place} on {newer}{start}"
+        what = f"healed{place and ', now'}" if change.has_older_changed else f"new{place and ':'}"
+        return f"{what}{place} on {newer}{_describe_start(change, older_value)}"
     if change.has_newer_changed:
-        return f"lost: {newer} is behind{_list_records(newer_value, ' ({})')}"
+        epochs = [each["leader_epoch"] for each in (older_value, newer_value) if change.table == "offsets" and each]
+        doubt = "; the topic has a new leader, too" if len(epochs) == 2 and -1 < epochs[0] < epochs[1] else ""
+        return f"lost: {newer} is behind{_list_records(newer_value, ' ({})')}{doubt}"
     if older_value is not None:
         return f"lost: only {older} has it{_list_records(older_value, ' ({})')}"
     return f"lost: only {older} {'ended the transaction' if change.table == 'pending' else 'deleted it'}{ended_by}"
@@ -169,9 +170,7 @@ def _describe_start(change: Change, older: Any) -> str:
     if change.table != "offsets" or not change.has_older_changed or not change.has_newer_changed:
         return ""
     if not change.before:
-        return (
-            ", which had no offset at the fork: a consumer that restarted after it began where auto.offset.reset says"
-        )
+        return ", which had no offset at the fork: after a restart, a consumer began where auto.offset.reset says"
     start = change.before["offset"]
     count = older["offset"] - start if older else 0
     twice = f": if its consumer restarted, it read {count} twice" if count > 0 else ""

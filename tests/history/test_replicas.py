@@ -17,7 +17,7 @@ from kafkagroups.log.fork import find_fork
 from tests import cases
 from tests.captured import captured
 from tests.groups.test_load_runs import DATA
-from tests.handmade import LogRecord, LogWriter, commit_record, encode_batch, flip_bit, offset_tombstone
+from tests.handmade import LogRecord, LogWriter, commit_record, encode_batch, flip_bit, offset_tombstone, write_batches
 
 LOG = DATA / "4.3.1" / "__consumer_offsets-9"
 COMMIT_TIME = 1795256200000
@@ -87,6 +87,15 @@ def test_the_text_names_the_fork_of_two_replicas(run, replicas):
     assert "When the broker of a returns and follows b, it truncates its log to offset 44, and loses 1 record." in text
     assert "billing orders-0 offset 90 → 60 lost: b is behind (record 44)" in lines
     assert all(len(line) <= 80 for line in out.splitlines() if "/" not in line)
+
+
+def test_a_topic_with_a_new_leader_after_the_fork_is_named(tmp_path, run):
+    """Two real 4.3.1 brokers: bookings was elected uncleanly, too, so 90 is another record for the new leader."""
+    commits = {"a": commit_record(90, leader_epoch=0), "b": commit_record(60, leader_epoch=1)}
+    logs = [write_batches(tmp_path / name, [(0, [commit_record(50)]), (1, [each])]) for name, each in commits.items()]
+    _, out, _ = run("diff", *logs)
+    text = " ".join(out.split())
+    assert "lost: b is behind (record 1);" in text and "the topic has a new leader, too" in text
 
 
 def test_a_damaged_replica_is_not_called_older(run, replicas):

@@ -385,6 +385,10 @@ impl Fold {
                 && self.keys.extras[number as usize].topic_id != value.extra.topic_id;
             let step = (!has_new_topic).then(|| value.offset.wrapping_sub(entry.offset));
             let group = self.keys.group_of_name[entry.name as usize];
+            let lost_epoch = is_replaced && entry.leader_epoch >= 0 && value.leader_epoch < 0;
+            if lost_epoch && step.is_some_and(|step| step > 0) {
+                follow.watched.insert(group); // A tool that sets an offset ahead commits no leader epoch.
+            }
             follow.put_live(number, live, step, group, is_replaced, record_offset);
         }
         let entry = &mut self.keys.entries[number as usize];

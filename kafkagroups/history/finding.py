@@ -140,8 +140,8 @@ REMEDIES = {
     "members expire after offsets.retention.minutes. Then, before the change, stop the members, so that the group is "
     "empty; members that start afterwards need a protocol that the other release has.",
     "skipped_records": "Find out who committed this: a consumer that found no offset and began at the end "
-    "(auto.offset.reset), a tool, or another program. To read the records, stop the group and set it back to the "
-    "offset before, as far as the topic still has them.",
+    "(auto.offset.reset), a tool, or another program. Let another group read what lies between, or stop this group "
+    "and set it back to the offset before: it then reads the later records again, too.",
     "tombstones_stay": "Two passes remove a tombstone, delete.retention.ms apart: check that the cleaner runs "
     "(log-cleaner.log) and that delete.retention.ms of __consumer_offsets is a day or less.",
     "too_large": "Remove what stops the cleaner (the other findings, log-cleaner.log); if nothing stops it, lower "

@@ -266,8 +266,8 @@ class Watch:
 
     def __init__(self) -> None:
         self._rebalances: defaultdict[str | None, deque[int]] = defaultdict(lambda: deque(maxlen=MIN_REBALANCES))
-        self._positions: dict[tuple[str | None, TopicPartition], tuple[Position, str]] = {}
-        """The position of each key, in the order of the records, and the id of its topic."""
+        self._positions: dict[tuple[str | None, TopicPartition], tuple[Position, str, int]] = {}
+        """The position of each key, in the order of the records, the id of its topic, and the newest leader epoch."""
 
     def add(self, entry: RecordFate, record: Record) -> bool:
         """Return whether the group of a record is worth a replay."""
@@ -277,12 +277,16 @@ class Watch:
             self._positions.pop((entry.group, entry.key), None)
             return False
         topic_id = getattr(record.value, "topic_id", UUID.default)
-        position, known_id = self._positions.get((entry.group, entry.key), (None, ""))
+        leader_epoch = getattr(record.value, "leader_epoch", -1)
+        position, known_id, known_epoch = self._positions.get((entry.group, entry.key), (None, "", -1))
         if position is None or topic_id not in (known_id, UUID.default):
             position = Position(entry.key, entry.partition, entry.committed, entry.offset, None)
-            self._positions[entry.group, entry.key] = (position, topic_id)
+            self._positions[entry.group, entry.key] = (position, topic_id, leader_epoch)
             return entry.is_transactional
-        is_skip = position.skips(entry.committed)
+        self._positions[entry.group, entry.key] = (position, known_id, leader_epoch)
+        # A tool that sets an offset ahead commits no leader epoch.
+        is_set = known_epoch >= 0 > leader_epoch and entry.committed > position.now
+        is_skip = is_set or position.skips(entry.committed)
         position.commit(entry.committed, entry.offset, None, is_by_member=False)
         return is_skip or len(position.rereads) >= MIN_STEPS_BACK or entry.is_transactional
 

@@ -5,7 +5,8 @@ import pytest
 import kafkagroups as kg
 from kafkagroups.coordinator import OffsetCommit, TopicPartition
 from tests.captured import captured
-from tests.history.logs import MINUTE, SECOND, VERSIONS, Broker, find
+from tests.handmade import classic_member, commit_record, generation, write_batches
+from tests.history.logs import ENGINES, MINUTE, SECOND, VERSIONS, Broker, find
 
 TOPIC_ID = "Jlm7tiTSTTyzsN-NaMyQPQ"
 
@@ -101,6 +102,17 @@ def test_a_jump_far_beyond_the_usual_steps_is_a_skip():
     found = find(path, "skipped_records", coordinator="classic")
     assert {(each.group, each.topic_partition) for each in found} == {(f"k-{number}", "t-0") for number in range(8)}
     assert "t-0: 903 -> 99999, ahead by 99096; its longest step before was 97; no member is known" in found[0].what
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_reset_to_the_latest_offset_between_two_members_is_a_skip(engine, tmp_path):
+    """A 3.9.2 broker wrote such a log: the tool commits no leader epoch, and the group has no member."""
+    commits = [(SECOND * n, [commit_record(n)]) for n in range(1, 5)]
+    reset = (6 * SECOND, [commit_record(40, leader_epoch=-1)])
+    members = [(0, [generation(1, classic_member())]), (5 * SECOND, [generation(2)])]
+    log = write_batches(tmp_path, [members[0], *commits, members[1], reset])
+    (finding,) = kg.stats(log, engine=engine).findings
+    assert finding.kind == "skipped_records" and "t-0: 4 -> 40, ahead by 36; the group had no member" in finding.what
 
 
 def test_skips_of_several_partitions_in_one_commit_are_one_finding_and_one_line(broker, run):

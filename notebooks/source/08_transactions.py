@@ -261,7 +261,7 @@ with course.fold("after_the_load", after_the_load, " and ".join(finds_41)):
 # %% [markdown]
 # Both logs have the same four records. In 4.x, a tombstone deletes whatever the partition has, committed or pending, so the marker finds nothing.
 #
-# In 3.9, the running broker also forgets both offsets. But in a load, the tombstone deletes only the committed one. Offset 41 stays pending until the marker commits it, and the deleted offset is back. The same happens if the group or the topic is deleted. If you find such an offset, delete it again.
+# In 3.9, the running broker also forgets both offsets. But in a load, the tombstone deletes only the committed one. Offset 41 stays pending until the marker commits it, and the deleted offset is back. The same happens if the group or the topic is deleted. With no transaction open, delete the offset again.
 #
 # A second difference between 3.9 and 4.x: in 3.9, a marker normally has the producer epoch of the transaction's records.
 #

@@ -311,7 +311,7 @@ course.check("parse_second_message", parse_second_message)
 # %% [markdown]
 # ## Incident 6: a lag alarm for a group that does not exist
 #
-# Incidents 6 and 7 cannot happen on 4.x, so you can go on with incident 8.
+# Incident 6 and the upgrade of incident 7 cannot happen on 4.x, so you can go on with incident 8. But a commit with an expire timestamp (incident 4) can expire early on 4.x, too.
 #
 # A broker and a monitor disagree about which groups exist. `load` lists the groups of the broker, and `stats` all groups in the log. Ask *who* about the others.
 
@@ -367,7 +367,7 @@ course.check("upgrade_kept_group", upgrade_kept_group)
 # %% [markdown]
 # ## Two hard ones
 #
-# Incidents 8 and 9 are about offsets in transactions (lesson 08), where several records compete for one answer. On 4.x, incident 8 needs clients older than 4.0, and incident 9 has only one of its two causes.
+# Incidents 8 and 9 are about offsets in transactions (lesson 08), where several records compete for one answer. On 4.x, incident 8 needs clients older than 4.0, or an upgraded cluster without `transaction.version` 2, and incident 9 has only one of its two causes.
 
 # %% [markdown]
 # ## Incident 8: process B waits for stable offsets
@@ -497,12 +497,12 @@ course.rescue_into_new_broker(folder / "plan.json")
 #
 # | incident | cause | measure |
 # |---|---|---|
-# | 1 | The cleaner did not clean one partition of one broker, and a group committed after every record | Repair the error that `log-cleaner.log` names, restart this broker, and commit every few seconds |
-# | 2 | The cleaner of broker 2 stopped on 11 March, so this broker loads a long replica | Let broker 1 be the preferred leader, restart broker 2, and wait until its replica is small |
+# | 1 | The cleaner did not clean one partition of one broker, and a group committed after every record | Repair the error that `log-cleaner.log` names, let this broker clean again, and commit every few seconds |
+# | 2 | The cleaner of broker 2 stopped on 11 March, so this broker loads a long replica | Let broker 1 be the preferred leader, let broker 2 clean again, and wait until its replica is small |
 # | 3 | The offsets expired after two days without members | Set the offsets again, and raise `offsets.retention.minutes` |
 # | 4 | Brokers since 4.1 write value version 4, which an old program cannot read | Let the program ask the brokers (`Admin.listConsumerGroupOffsets`) |
 # | 5 | Groups began to commit in transactions, and a program read the markers as commits | Skip control batches |
-# | 6 | 3.9 writes no group tombstone for a simple group, and the monitor waited for it | Let the monitor remove a group that has no offset left |
+# | 6 | 3.9 writes no group tombstone for a simple group, and the monitor waited for one | Let the monitor remove a group that has no offset left |
 # | 7 | Commits of version 1 have an expire timestamp, which passed while the brokers were off | Upgrade broker by broker, or first raise `offsets.retention.minutes` of the old brokers, and wait for a commit of every group |
 # | 8 | Two offset requests came after the abort of their transaction and began new ones, which nobody ends | Abort the two hanging transactions, and keep `transaction.partition.verification.enable=true` |
 # | 9 | A commit outside of the transaction was later in the log; and a load brought back a pending offset that had been deleted | Set 3,930 and 5,210, unless they are committed again. Before you change offsets, stop the program, and wait until its transactions have ended |
@@ -518,9 +518,9 @@ course.rescue_into_new_broker(folder / "plan.json")
 #
 # ## At 3 am
 #
-# 1. If groups begin at wrong positions, first stop their consumers, before they commit. Otherwise leave them running. Restart no broker before you know the cause.
-# 2. Copy the partition to a folder COPY ([how](../docs/operator.md#how-to-copy-a-partition)). No command changes it.
-# 3. Run the command of your complaint, with `--kafka VERSION`. Repair only when you know the cause, and first on the copy.
+# 1. If groups begin at wrong positions, first stop their consumers, before they commit. Otherwise leave them running.
+# 2. Copy the partition to a folder COPY ([how](../docs/operator.md#how-to-copy-a-partition)). No command changes it. Restart no broker before you have the copy and know the cause: a start may cut the log.
+# 3. Run the command of your complaint, with `--kafka VERSION`. Repair only when you know the cause: first on the copy, then with `--dry-run`, and last with `--execute`.
 #
 # | complaint | first command: `kafkagroups …` | remedy: lesson |
 # |---|---|---|

@@ -25,6 +25,8 @@ STOP_MS = START_MS + 62 * HOUR_MS  # Friday 20:00
 UPGRADED_MS = START_MS + 120 * HOUR_MS  # Monday 06:00
 END_MS = UPGRADED_MS + 3 * HOUR_MS
 TEN_YEARS_MS = 3650 * DAY_MS
+MAILS = (412, 388, 406, 396, 420, 402, 31_244)
+"""The mails of each run of `loyalty-mail`, one for each record. Each of the two partitions has half of them."""
 QUIET_MS = STOP_MS - 5 * HOUR_MS
 _SESSION_MS = 5 * MINUTE_MS
 _HEARTBEAT_MS = 2 * MINUTE_MS
@@ -49,7 +51,8 @@ class _Shop:
     def __init__(self, broker: GroupCoordinator, random: Random) -> None:
         self.broker = broker
         self.random = random
-        self.positions: dict[str, int] = {}
+        self.positions = {MAIL_GROUP: 18_866}
+        self.mails = iter(MAILS)
 
     def run(self, start_ms: int, end_ms: int) -> Consumer:
         clock = self.broker.clock
@@ -97,13 +100,7 @@ class _Shop:
 
     def _start(self, group: str, topics: dict[str, int]) -> Consumer:
         consumer = Consumer(
-            self.broker,
-            group,
-            f"{group}-1",
-            tuple(topics),
-            topics,
-            session_timeout_ms=_SESSION_MS,
-            protocol_version=0,
+            self.broker, group, f"{group}-1", tuple(topics), topics, session_timeout_ms=_SESSION_MS, protocol_version=0
         )
         join(self.broker, consumer)
         return consumer
@@ -111,12 +108,15 @@ class _Shop:
     def _run_job(self, group: str, partitions: list[str]) -> None:
         topic = TopicPartition.parse(partitions[0]).topic
         member = self._start(group, {topic: len(partitions)})
-        self._commit(group, partitions, member)
         self.broker.clock.advance(20_000)
+        self._commit(group, partitions, member)
         member.leave()
 
     def _commit(self, group: str, partitions: list[str], member: Consumer | None = None) -> None:
-        position = self.positions.get(group, 20_000) + self.random.randint(1, 40)
+        count = self.random.randint(1, 40)
+        if group == MAIL_GROUP:
+            count = next(self.mails) // len(partitions)
+        position = self.positions.get(group, 20_000) + count
         self.positions[group] = position
         if member is not None:
             member.request_commit({TopicPartition.parse(name): OffsetCommit(position) for name in partitions})

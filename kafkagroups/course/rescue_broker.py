@@ -101,8 +101,8 @@ def show_worked_rescue() -> None:
         "fails at them. `--past-damage` reads what is behind the damaged batch.",
         f"```text\n$ {PLAN_COMMAND}\n```",
         "**The correction.** If a group is in two partitions, 4.x answers only from the new one (`bean-orders`: 525), "
-        "and 3.9.2 from the one that it loads first, here the old one (920). The higher offset is right, because the "
-        "group has processed all records before it.",
+        "and 3.9.2 from the one that it loads first, here the old one (920). The higher offset is right if the group "
+        "began again at the start or was set by hand. With `latest`, it skips records, and the old one is right.",
         f"```python\n{inspect.getsource(correct_plan)}```",
         "**The new broker.**",
     )

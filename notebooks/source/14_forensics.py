@@ -12,28 +12,28 @@
 # ![Four questions about a log: where, who, what does a broker answer, what changed.](pictures/14.svg)
 
 # %% [markdown]
-# It is Sunday, 23:10, and an alarm rings: the disk of broker 2 is full. You could delete files, restart brokers or reset offsets, but each of these can destroy the evidence. It is safer to copy the folders of `__consumer_offsets` to another machine ([how](../docs/operator.md#how-to-copy-a-partition)), and to ask the copy.
+# It is Sunday, 23:10, and an alarm rings: the disk of broker 2 is full. If you delete files, restart brokers or reset offsets, you can destroy the evidence. So first copy the folders of `__consumer_offsets` to another machine ([how](../docs/operator.md#how-to-copy-a-partition)), and run all commands on the copy.
 #
 # Four questions lead from an alarm to its cause. Each has a command:
 #
 # | question | why you ask it | command |
 # |---|---|---|
-# | 1. **Where** is it? | Of 50 partitions and a thousand groups, perhaps one is your case. | `stats`, `check` |
+# | 1. **Where** is it? | Usually only one partition or one group is involved. Find it first. | `stats`, `check` |
 # | 2. **Who** wrote it, and when? | Most causes are what a program or a person did, and a record shows when. | `explain`, `timeline` |
-# | 3. What does a **broker answer** from this log? | A broker answers from few of the records, the *live* ones. A client sees only this answer. | `load` |
+# | 3. What does a **broker answer** from this log? | A client sees only this answer. It comes from few records, the *live* ones. | `load` |
 # | 4. **What changed?** | To find the cause, compare two moments, two replicas, or two coordinators. | `diff` |
 #
-# We solve incident 1 together. The others are yours. Often the complaint already answers a question; skip that one.
+# We solve incident 1 together. The others are yours. If the complaint already answers one of the four questions, skip it.
 
 # %% [markdown]
 # ## How an incident works
 #
-# `course.open_incident(…)` writes a new log into a folder next to this notebook, and shows what people saw. You look for the cause with commands, in a terminal in that folder or with `course.run_command(…)`. There are three hints (`course.hint("NAME", 1)` to `3`), and a worked solution. Each of its steps has a question, a command, the lines to look at, and what they prove. The [cheat sheet](../docs/handbook/cheat-sheet.md) lists all commands.
+# `course.open_incident(…)` writes a new log into a folder next to this notebook, and shows what people saw. You look for the cause with commands, in a terminal in that folder or with `course.run_command(…)`. There are three hints (`course.hint("NAME", 1)` to `3`), and a worked solution: commands, the lines to look at, and what they prove. The [cheat sheet](../docs/handbook/cheat-sheet.md) lists all commands.
 #
 # | incident | level | broker version |
 # |---|---|---|
 # | 1 · One partition fills the disk | 1 | 4.3.1 |
-# | 2 · Some failovers take hours | 1 | 4.3.1 |
+# | 2 · Some failovers are slow | 1 | 4.3.1 |
 # | 3 · Printed again on Monday | 1 | 4.3.1 |
 # | 4 · The monitor goes dark | 2 | 4.1.0 |
 # | 5 · Parse errors | 2 | 4.3.1 |
@@ -61,15 +61,15 @@ folder = course.open_incident("growing_partition")
 course.run_command("kafkagroups stats .", folder)
 
 # %% [markdown]
-# A *finding* is what looks wrong in the bytes. Finding 1 suspects the cleaner. Is it right, and is it the whole story? The four questions test it. In the tables:
+# A *finding* is what looks wrong in the bytes. Finding 1 suspects the cleaner. Is it right, and is it the whole story? You need only these columns of the second and third table:
 #
-# - *live*: records from which a broker still answers
+# - *live*: records from which a broker still answers, or whose transaction is still open
 # - *dead*: records that were replaced or deleted, and wait for the cleaner
-# - *stops at*: where the next pass ends (*because of* the active segment); *bytes there*: what is behind it
+# - *stops at*: the next pass ends at this offset (here *because of* the active segment). The *bytes there*, from this offset to the end, stay uncleaned.
 # - *frees bytes*: what this pass would remove
 # - *cleaned to*: the offset that the last pass reached (`-`: no trace of a pass)
 #
-# **Look at** `price-ticker      12    24000  3336000  23992     8`. It proves that one group has more bytes than all others together, nearly all of them dead. It does not prove that the cleaner has stopped: it may only wait.
+# **Look at** `price-ticker      12    24000  3336000  23992     8`. It proves that one group has most of the bytes, nearly all of them dead. It does not prove that the cleaner has stopped: it may only wait.
 
 # %%
 # exercise: growing_group
@@ -82,7 +82,7 @@ course.check("growing_group", growing_group)
 # %% [markdown]
 # ### Who, and when? Why 24,000 records?
 #
-# Take one minute of `prices-2`. (`prices-2` is a *topic-partition*: partition 2 of the topic `prices`.) `explain` prints the **fate** of each record:
+# Take one minute of `prices-2`. `explain` prints the **fate** of each record:
 
 # %%
 course.run_command(
@@ -92,11 +92,11 @@ course.run_command(
 # %% [markdown]
 # `12:25973` is offset 25973 in partition 12 of `__consumer_offsets`. A broker answers from the record that `wins`. A `superseded` one was replaced by a later record of its key, and *by* is the offset of that record.
 #
-# **Look at** the column *committed*: five commits in one minute, and each time the offset has moved by one. This proves that the program commits after every record.
+# **Look at** the column *committed*: each time, the offset has moved by one. This proves that the program commits after every record.
 #
 # <details><summary>Is that too often?</summary>
 #
-# In this copy, no. The group writes 20 records a minute, and auto commit (every 5 seconds) would write up to 8 · 12 = 96 for its eight topic-partitions. But commits after every record grow with the traffic. A commit has 139 bytes here (3,336,000 / 24,000), so the real partition, with 12 GB a day, gets 1,000 commits a second. With auto commit, it would be at most 20 MB a day.
+# In this copy, no. The group writes 20 records a minute. Auto commit happens 12 times a minute and writes one record for each of 8 topic-partitions: at most 96 records a minute. But if you commit after every record, ten times the traffic makes ten times the commits. A commit has 139 bytes here (3,336,000 / 24,000), so the real partition, with 12 GB a day, gets 1,000 commits a second. With auto commit, it would be at most 20 MB a day.
 #
 # </details>
 #
@@ -113,7 +113,7 @@ course.run_command("kafkagroups load .", folder)
 # - *memb.*: members (none: these programs use `assign`)
 # - *pend.*: offsets in open transactions
 #
-# **Look at** `.: 25976 records in 24579 batches`. It proves that the next broker must read 25,976 records before it can answer. How many does it need? Without members, each live record is an offset, so add up the column *offsets*. Does the sum agree with `stats`?
+# **Look at** `.: 25976 records in 24579 batches`. It proves that the next broker must read 25,976 records before it can answer. How many are live? Without members, each live record is an offset, so add up the column *offsets*.
 
 # %%
 # exercise: growing_live_records
@@ -126,7 +126,7 @@ course.check("growing_live_records", growing_live_records)
 # %% [markdown]
 # ### What changed? Was the log ever cleaned?
 #
-# The next pass of the cleaner removes replaced commits. *cleaned to* shows no trace of one, but the offsets are a better proof: a removed record leaves a gap. **Look at** the last row of `load`: the newest record is 25975. From 0 on, these are 25,976 places. How many are empty?
+# The next pass of the cleaner removes replaced commits. The column *cleaned to* shows no trace of an earlier pass. The offsets prove it better, because a removed record leaves a gap. **Look at** the last row of `load`: the newest record is 25975. Offsets 0 to 25975 are 25,976 numbers. How many of them have no record?
 
 # %%
 # exercise: growing_removed_records
@@ -144,13 +144,13 @@ course.run_command("kafkagroups compact __consumer_offsets-12 --out cleaned/__co
 course.run_command("kafkagroups diff . cleaned", folder)
 
 # %% [markdown]
-# **Look at** `removed        12    23765    25099` and `No group, no offset and no pending commit differs.` They prove that a pass removes 25,099 records and changes no answer.
+# **Look at** `removed        12    23765    25099` and `No group, no offset and no pending commit differs.` A pass removes 25,099 records and changes no answer. (A *fork* is where two replicas begin to differ.)
 #
-# So finding 1 is right: with regular passes, even this group leaves little. It is not the whole story, because the group explains why partition 12 is the largest, and only broker 2 knows whether the cleaner's thread is dead or cannot clean this partition ([lesson 10](10_compaction.ipynb), "At 3 am").
+# So finding 1 is right: with regular passes, even this group leaves little. Two things are missing from it. The group explains why partition 12 is the largest. And this log cannot tell whether the cleaner's thread is dead or skips this partition; look into the `log-cleaner.log` of broker 2 ([lesson 10](10_compaction.ipynb)).
 #
 # <details><summary>Why do 877 records remain?</summary>
 #
-# They are the newest record of each of the 25 keys in the closed segments, and the 852 records of the active segment (25124 to 25975). A second pass would begin there, at the *next dirty offset*.
+# 25 + 852: one record for each key of the closed segments, and all of the active segment (25124 to 25975). A second pass would begin at 25124, the *next dirty offset*.
 #
 # </details>
 #
@@ -166,9 +166,9 @@ course.run_command("kafkagroups diff . cleaned", folder)
 # course.show_worked_solution("growing_partition")
 
 # %% [markdown]
-# ## Incident 2: some failovers take hours
+# ## Incident 2: some failovers are slow
 #
-# Here you have two replicas of one log, so begin with *what changed*. `diff` compares the answers. `stats` counts what each broker must read before it can answer. (A *fork*: from there, the replicas differ.)
+# Here you have two replicas of one log, so begin with *what changed*. Then `stats` counts what each broker must read before it can answer.
 
 # %%
 folder = course.open_incident("slow_failover")
@@ -231,7 +231,7 @@ course.check("monday_kept", monday_kept)
 #
 # Here, the log is right, and a program that reads it is wrong. A parser fails on a kind of record that it does not know. Which kind is new, and since when? `stats --by type` counts the records by type and value version. `dump PARTITION --since-time TIME` prints each record with its version, such as `v3`.
 #
-# Releases read a log differently, so add `--kafka VERSION` if the broker that wrote it was not 4.3.1. In incidents 4 to 7, remove the `#` before the first command.
+# Releases read a log differently, so add `--kafka VERSION` if the broker that wrote it was not 4.3.1. From here on, remove the `#` before the first command.
 
 # %%
 folder = course.open_incident("dark_monitor")
@@ -268,10 +268,10 @@ course.run_command("kafkagroups explain . --group fraud-check --topic payments -
 # %% [markdown]
 # - An `aborted` commit never counts. A `pending` one has no marker yet, and may still count.
 # - *by* is the marker that committed or aborted the transaction, or the later record that replaced the commit.
-# - `▼`: lower than an earlier record. The 25 of `9:31`, a commit outside of the transaction, is later in the log than the 30 of the transaction, so it wins, although the marker comes last. No broker ever answered 30.
+# - `▼`: lower than an earlier record. Record 31 (25, no transaction) is later than record 29 (30, in the transaction), so 25 wins. The place of the marker does not matter. No broker ever answered 30.
 # - `deleted` (incidents 3 and 9): a tombstone of this offset followed.
 #
-# `timeline` lists a transactional commit at its marker. A pending commit has none, so it stands at its own record:
+# `timeline` lists a transactional commit at its marker. A pending commit has no marker, so `timeline` lists it at the commit itself:
 
 # %%
 course.run_command("kafkagroups timeline . --group fraud-check", shop)
@@ -378,7 +378,7 @@ course.check("upgrade_kept_group", upgrade_kept_group)
 folder = course.open_incident("endless_unstable")
 
 # %%
-# course.run_command("kafkagroups …", folder)
+# course.run_command("kafkagroups stats . --kafka 3.9.2", folder)
 
 # %%
 # exercise: unstable_producer, unstable_aborts, unstable_segments, unstable_offset_after
@@ -406,7 +406,7 @@ course.check("unstable_offset_after", unstable_offset_after)
 folder = course.open_incident("offset_goes_back")
 
 # %%
-# course.run_command("kafkagroups …", folder)
+# course.run_command("kafkagroups explain . --kafka 3.9.2 --group loyalty-ledger", folder)
 
 # %%
 # exercise: back_race, back_before, back_record, back_cleaned
@@ -428,13 +428,13 @@ course.check("back_cleaned", back_cleaned)
 # %% [markdown]
 # ## Incident 10: the cluster does not come up
 #
-# Plan an hour. `check` says which partitions the next broker does not load, and why; `stats`, which groups are in two partitions. A broker cuts a log at a damaged batch; `load --past-damage` also reads what comes after the damage.
+# Plan an hour. `check` says which partitions the next broker does not load, and why. `stats` shows the groups that are in two partitions. A broker cuts a log at a damaged batch; `load --past-damage` also reads what comes after the damage.
 
 # %%
 folder = course.open_incident("dead_cluster")
 
 # %%
-# course.run_command("kafkagroups …", folder)
+# course.run_command("kafkagroups check . --kafka 4.0.1", folder)
 
 # %%
 # exercise: cluster_second_record, cluster_right_offset, cluster_pending, cluster_cut_group
@@ -456,13 +456,13 @@ course.check("cluster_cut_group", cluster_cut_group)
 # %% [markdown]
 # ### The rescue
 #
-# The four answers are the diagnosis. To bring the groups into the new cluster, begin with a plan:
+# To bring the groups into the new cluster, begin with a plan:
 #
 # ```
 # kafkagroups rescue plan . --out plan.json
 # ```
 #
-# Its last table lists what is left out, *why*, and what is *planned* instead. The file has both (shortened):
+# Its last table lists what is left out, *why*, and what is *planned* instead. The JSON file has the planned and the left-out offsets (shortened):
 #
 # ```
 # "coupon-check": {
@@ -475,7 +475,7 @@ course.check("cluster_cut_group", cluster_cut_group)
 # }
 # ```
 #
-# Only `offsets` are applied. To apply one of `left_out`, write it there, as `{"offset": NUMBER}`. Compare the plan with your answers. If something is missing, delete the file, and write it again with other options (`--help`).
+# Only `offsets` are applied. To apply one of `left_out`, copy its number into `offsets`, as `{"offset": NUMBER}`. Compare the plan with your answers. If something is missing, delete the file, and write it again with the release and the option that the remedies of `check` name.
 
 # %% [markdown]
 # The next cell starts a new broker (Kafka 4.3.1), applies your plan, and asks the broker for each offset. Without Java, the cell compares your plan with the recorded answers of a real broker.

@@ -1,4 +1,4 @@
-"""Incident 2: some failovers take hours. The log cleaner of one broker has stopped, and only its replica is long."""
+"""Incident 2: some failovers are slow. The log cleaner of one broker has stopped, and only its replica is long."""
 
 from __future__ import annotations
 

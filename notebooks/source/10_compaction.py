@@ -255,10 +255,10 @@ course.check("needs_an_abort", needs_an_abort)
 # | what is large | command | what it means | what is safe to do |
 # |---|---|---|---|
 # | One partition, on all brokers | `kafkagroups stats PATH` | It names the open transaction and the first offset that cannot be cleaned | If the transaction hangs, abort it as lesson 08 shows. The cleaner then begins by itself |
-# | All partitions of one broker | `grep -i "log cleaner" log-cleaner.log`, and the metric `kafka.log:type=LogCleaner,name=DeadThreadCount` | Above 0: the cleaner thread of this broker is dead | Restart **this** broker first, and wait until its copies are small before you restart another one: lesson 11, "Which copy does the next broker load?" |
-# | One partition, on one broker | The metric `kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count` | After an error, the cleaner skips this partition. The metric only counts; `log-cleaner.log` names the partition and the error | The same restart, when the cause of the error is gone |
+# | All partitions of one broker | `grep -i "log cleaner" log-cleaner.log`, and the metric `kafka.log:type=LogCleaner,name=DeadThreadCount` | Above 0: the cleaner thread of this broker is dead | Change a cleaner setting of **this** broker, for example `log.cleaner.threads` with `kafka-configs.sh`, which starts new threads. Wait until its copies are small before you restart another broker: lesson 11, "Which copy does the next broker load?" |
+# | One partition, on one broker | The metric `kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count` | After an error, the cleaner skips this partition. The metric only counts; `log-cleaner.log` names the partition and the error | Restart this broker, when the cause of the error is gone |
 #
-# After the restart, the disk is busy; `log.cleaner.io.max.bytes.per.second` limits the cleaner.
+# Then the disk is busy; `log.cleaner.io.max.bytes.per.second` limits the cleaner.
 #
 # <details><summary>Why not <em>cleanup.policy=delete</em>?</summary>
 #

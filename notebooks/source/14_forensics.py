@@ -146,7 +146,7 @@ course.run_command("kafkagroups diff . cleaned", folder)
 # %% [markdown]
 # **Look at** `removed        12    23765    25099` and `No group, no offset and no pending commit differs.` A pass removes 25,099 records and changes no answer. (A *fork* is where two replicas begin to differ.)
 #
-# So finding 1 is right: with regular passes, even this group leaves little. Two things are missing from it. The group explains why partition 12 is the largest. And this log cannot tell whether the cleaner's thread is dead or skips this partition; look into the `log-cleaner.log` of broker 2 ([lesson 10](10_compaction.ipynb)).
+# So finding 1 is right: with regular passes, even this group leaves little. It misses two things: the group is why partition 12 is the largest, and only the `log-cleaner.log` of broker 2 tells whether the cleaner's thread is dead or skips this partition ([lesson 10](10_compaction.ipynb)).
 #
 # <details><summary>Why do 877 records remain?</summary>
 #
@@ -168,7 +168,7 @@ course.run_command("kafkagroups diff . cleaned", folder)
 # %% [markdown]
 # ## Incident 2: some failovers are slow
 #
-# Here you have two replicas of one log, so begin with *what changed*. Then `stats` counts what each broker must read before it can answer.
+# Here you have two replicas of one log, so begin with *what changed*. `stats` counts what each broker must read before it can answer.
 
 # %%
 folder = course.open_incident("slow_failover")
@@ -311,7 +311,7 @@ course.check("parse_second_message", parse_second_message)
 # %% [markdown]
 # ## Incident 6: a lag alarm for a group that does not exist
 #
-# Incident 6 and the upgrade of incident 7 cannot happen on 4.x, so you can go on with incident 8. But a commit with an expire timestamp (incident 4) can expire early on 4.x, too.
+# Incident 6 and the upgrade of incident 7 cannot happen on 4.x, so you can go on with incident 8. (An expire timestamp, as in incident 4, ends commits early there, too.)
 #
 # A broker and a monitor disagree about which groups exist. `load` lists the groups of the broker, and `stats` all groups in the log. Ask *who* about the others.
 
@@ -462,7 +462,7 @@ course.check("cluster_cut_group", cluster_cut_group)
 # kafkagroups rescue plan . --out plan.json
 # ```
 #
-# Its last table lists what is left out, *why*, and what is *planned* instead. The JSON file has the planned and the left-out offsets (shortened):
+# Its last table lists what is left out, *why*, and what is *planned* instead. The JSON file has both (shortened):
 #
 # ```
 # "coupon-check": {
@@ -475,7 +475,7 @@ course.check("cluster_cut_group", cluster_cut_group)
 # }
 # ```
 #
-# Only `offsets` are applied. To apply one of `left_out`, copy its number into `offsets`, as `{"offset": NUMBER}`. Compare the plan with your answers. If something is missing, delete the file, and write it again with the release and the option that the remedies of `check` name.
+# Only `offsets` are applied. To apply one of `left_out`, copy its number into `offsets`, as `{"offset": NUMBER}`. Compare the plan with your answers. If something is missing, delete the file, and write it again as the remedies of `check` say.
 
 # %% [markdown]
 # The next cell starts a new broker (Kafka 4.3.1), applies your plan, and asks the broker for each offset. Without Java, the cell compares your plan with the recorded answers of a real broker.
@@ -518,9 +518,9 @@ course.rescue_into_new_broker(folder / "plan.json")
 #
 # ## At 3 am
 #
-# 1. If groups begin at wrong positions, first stop their consumers, before they commit. Otherwise leave them running.
-# 2. Copy the partition to a folder COPY ([how](../docs/operator.md#how-to-copy-a-partition)). No command changes it. Restart no broker before you have the copy and know the cause: a start may cut the log.
-# 3. Run the command of your complaint, with `--kafka VERSION`. Repair only when you know the cause: first on the copy, then with `--dry-run`, and last with `--execute`.
+# 1. If groups begin at wrong positions, first stop their consumers, before they commit.
+# 2. Copy the partition to a folder COPY ([how](../docs/operator.md#how-to-copy-a-partition)). No command changes it. Restart no broker before: a start may cut the log.
+# 3. Run the command of your complaint, with `--kafka VERSION`. Repair only when you know the cause: on the copy, then with `--dry-run`, last with `--execute`.
 #
 # | complaint | first command: `kafkagroups …` | remedy: lesson |
 # |---|---|---|

@@ -169,6 +169,17 @@ def test_a_sequence_plays_and_pauses(browser):
     page.context.close()
 
 
+def test_a_story_begins_without_what_was_there_before(browser):
+    """The figure of the failover opens at its third phase. Its first one comes at once, from its left side."""
+    page = open_figure(browser, FIGURES["failover"](), "light", 390, reduced_motion="no-preference")
+    page.locator(".kg-picture").evaluate("picture => (picture.scrollLeft = 120)")
+    page.get_by_role("button", name="play").click()
+    assert page.locator(".kg-place").inner_text().startswith("phase 1 of")
+    assert page.locator(".kg-leaves, .kg-copies, .kg-old").count() == 0
+    assert page.locator(".kg-picture").evaluate("picture => picture.scrollLeft") == 0
+    page.context.close()
+
+
 def find_pause(page):
     """Return how long a step stays: as long as its caption takes to read, from 1.8 to 4 seconds."""
     return min(max(40 * len(page.locator(".kg-caption").inner_text()), 1_800), 4_000)

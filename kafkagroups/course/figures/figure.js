@@ -317,7 +317,7 @@ function makeSequence(parent, control, choose) {
   let shown = null;
   let timer = null;
   let isTouched = false; // A figure opens where there is something to see, but its story begins at the first step.
-  const go = (option) => (option >= 0 && option <= last && choose(control.name, option)) || 0;
+  const go = (option, isFresh) => (option >= 0 && option <= last && choose(control.name, option, isFresh)) || 0;
   const wait = (ms) => (timer = setTimeout(advance, ms));
   const stop = () => {
     clearTimeout(timer);
@@ -332,7 +332,8 @@ function makeSequence(parent, control, choose) {
   play.onclick = () => {
     if (timer) return stop();
     play.textContent = "❚❚ pause";
-    wait(go(shown === last || (shown && !isTouched) ? 0 : shown + 1));
+    const begins = shown === last || (shown && !isTouched);
+    wait(go(begins ? 0 : shown + 1, begins));
   };
   const goAndStop = (option) => {
     stop();
@@ -512,7 +513,12 @@ function mount(root, content, send, messageText = "", before = null) {
     if (target) options[names.indexOf(target[0])] = target[1];
   };
   if (before) content.controls.forEach((control, number) => control.is_answer && jump(number));
-  const choose = (name, option) => {
+  const choose = (name, option, isFresh) => {
+    if (isFresh) {
+      earlier = null; // The story begins at its first step, without what was there before.
+      svg.replaceChildren();
+      picture.scrollLeft = 0;
+    }
     options[names.indexOf(name)] = option;
     jump(names.indexOf(name));
     return show(content.controls[names.indexOf(name)].is_sequence);
@@ -545,7 +551,7 @@ function mount(root, content, send, messageText = "", before = null) {
   const listMarks = (scene) =>
     scene.marks.map((number) => (isFolded ? narrowMark(content.marks[number], content) : content.marks[number]));
   const isLater = content.controls.map((control, number) => control.is_sequence && options[number] > 0);
-  const earlier = isLater.includes(true) && findScene(options.map((option, number) => option - (number === isLater.indexOf(true))));
+  let earlier = isLater.includes(true) && findScene(options.map((option, number) => option - (number === isLater.indexOf(true))));
 
   // Only a step tells a story: what another choice changes is drawn without delay.
   function draw(isStep) {

@@ -116,7 +116,7 @@ function drawMark(group, mark, waitMs) {
   group.style.transform = `translate(${x}px, ${y}px)`;
   if (mark.kind === "box") drawBox(group, mark, rectangle);
   else if (mark.kind === "arrow") drawArrow(group, mark);
-  else mark.text.split("\n").forEach((line, number) => drawText(group, 0, number * mark.size * LINE_HEIGHT, line, mark));
+  else (mark.text ?? "").split("\n").forEach((line, number) => drawText(group, 0, number * mark.size * LINE_HEIGHT, line, mark));
   if (!group.mark || !waitMs || before === joinTexts(group)) return;
   for (const text of listTexts(group)) text.classList.add("kg-late");
   for (const text of old) text.setAttribute("class", "kg-old");
@@ -160,7 +160,7 @@ function squeezeMark(mark, { fold, squeeze, width }) {
     const isTight = line.length * mark.size * CHARACTER_WIDTH > squeezed.width;
     if (isTight && line.length < 3) Object.assign(squeezed, { lines: [...line], size: 11 });
     else if (isTight) squeezed.width = mark.width;
-  } else if (mark.anchor === "middle") squeezed.text = mark.text.replace(" ", "\n");
+  } else if (mark.anchor === "middle") squeezed.text = mark.text?.replace(" ", "\n");
   else if (mark.text) squeezed.x -= Math.max(0, findExtent(squeezed).right - move(width));
   return squeezed;
 }

@@ -24,10 +24,10 @@ from kafkagroups.records.serde import ControlType, Record
 _LEFT = 4
 _PITCH = 62
 _TILE_WIDTH = 52
-_GROUP_WIDTH = 56
+_GROUP_WIDTH = 55
 _OFFSET_WIDTH = 45
 _SIDE_WIDTH = _GROUP_WIDTH + 4 + _OFFSET_WIDTH
-_NAMES_LEFT = 131
+_NAMES_LEFT = 129
 _ROW = 27
 _CHIP_HEIGHT = 24
 _FIRST_ROW = 149
@@ -94,7 +94,7 @@ class _Coordinator(NamedTuple):
 
 
 _NEW = _Coordinator("new", "4.3.1", 183)
-_CLASSIC = _Coordinator("classic", "3.9.2", 316)
+_CLASSIC = _Coordinator("classic", "3.9.2", 314)
 _MIDDLE = (_NEW.left + _SIDE_WIDTH + _CLASSIC.left) / 2
 
 _Slot = tuple[str, str]

@@ -169,11 +169,23 @@ def test_a_sequence_plays_and_pauses(browser):
     page.context.close()
 
 
+def test_a_story_begins_without_what_was_there_before(browser):
+    """The figure of the failover opens at its third phase. Its first one comes at once, from its left side."""
+    page = open_figure(browser, FIGURES["failover"](), "light", 390, reduced_motion="no-preference")
+    page.locator(".kg-picture").evaluate("picture => (picture.scrollLeft = 120)")
+    page.get_by_role("button", name="play").click()
+    assert page.locator(".kg-place").inner_text().startswith("phase 1 of")
+    assert page.locator(".kg-leaves, .kg-copies, .kg-old").count() == 0
+    assert page.locator(".kg-picture").evaluate("picture => picture.scrollLeft") == 0
+    page.context.close()
+
+
 def find_pause(page):
     """Return how long a step stays: as long as its caption takes to read, from 1.8 to 4 seconds."""
     return min(max(40 * len(page.locator(".kg-caption").inner_text()), 1_800), 4_000)
 
 
+SQUEEZED = (("compaction", ["gone 0 0", "record 2 17"]), ("expiry-chart", ["day 0", "day 17"]))
 READ_SEEN = """(keys) => {
     const picture = document.querySelector('.kg-picture').getBoundingClientRect();
     const cover = document.querySelector('.kg-figure svg .kg-tone-page rect')?.getBoundingClientRect();
@@ -209,14 +221,13 @@ def test_a_narrow_picture_follows_each_step(browser, named_figure):
     page.context.close()
 
 
-def test_a_narrow_picture_ends_a_pass_where_most_of_it_happened(browser):
-    """The head of the cleaner goes on to record 16, but the reader still sees what became of the records 4 and 7."""
-    page = open_figure(browser, FIGURES["compaction"](), "light", 390, reduced_motion="no-preference")
-    page.get_by_role("slider").fill("1")
-    for seen in (["gone 1 4", "result 1 7"], ["record 1 4", "gone 2 7"]):
-        page.get_by_role("button", name="next").click()
-        page.wait_for_timeout(3_200)
-        assert page.evaluate(READ_SEEN, seen) == seen
+@pytest.mark.parametrize(("name", "keys"), SQUEEZED)
+def test_a_picture_that_can_be_squeezed_needs_no_scrolling(browser, name, keys):
+    """On a phone, the records of a pass and the days are closer together, and all of them are seen."""
+    page = open_figure(browser, FIGURES[name](), "light", 390)
+    page.get_by_role("slider").fill("2")
+    assert page.evaluate(READ_SEEN, keys) == keys
+    assert page.locator(".kg-picture").evaluate("picture => picture.scrollWidth === picture.clientWidth")
     page.context.close()
 
 

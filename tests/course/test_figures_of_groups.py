@@ -79,6 +79,7 @@ def test_each_scene_has_the_places_of_both_coordinators():
     assert power_cut().text(2, 0)[1:] == [
         *("4.3.1, memory: 6", "4.3.1, snapshot: 5", "4.3.1, log: 5 6", "4.3.1, replica: 5", "4.3.1, answer: waits"),
         *("3.9.2, in flight: 6", "3.9.2, cache: 5", "3.9.2, log: 5 6", "3.9.2, replica: 5", "3.9.2, answer: waits"),
+        "a fetch now returns: 5",
     ]
 
 

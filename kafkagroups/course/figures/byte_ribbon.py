@@ -103,7 +103,7 @@ def arrange_blocks(spans: Sequence[Span]) -> tuple[list[Place], list[Mark], floa
         if _find_section(span) != section:
             section = _find_section(span)
             x = MARGIN
-            y += _ROW_HEIGHT + 18
+            y += _ROW_HEIGHT + 22
             headings.append(Label(f"heading {section}", MARGIN, y - 5, section, is_bold=True))
         longest, shortest = (_place_block(span, x, y, shown) for shown in _SHOWN_BYTES)
         place = longest if longest.x + longest.width <= WIDTH - MARGIN else shortest
@@ -175,17 +175,17 @@ def draw_coverage(places: Sequence[Place], selected: int) -> Iterator[Mark]:
         last = places[-1]
         tone = Tone.NEW if number == selected else Tone.MUTED
         top = first.y - 4
-        yield Box("checksum", 1, top, WIDTH - 2, last.y + _BLOCK_HEIGHT + 8 - top, tone=tone)
+        yield Box("checksum", 1, top, WIDTH - 2, last.y + _BLOCK_HEIGHT + 8 - top, tone=tone, is_hollow=True)
         words = f"crc covers these {last.span.end - first.span.start} bytes"
         yield Label("checksum words", WIDTH - 10, last.y + 26, words, "end", tone, is_bold=number == selected)
 
 
 def _shade(block: Box, selected: Place) -> Box:
-    """Return a block in the colour of the checksum, if this is selected: row by row, each is shaded."""
+    """Return a block with its colour, if the checksum is selected: row by row, each is covered."""
     if selected.span.field != "crc":
         return block
     delay = (block.y - selected.y) / _ROW_HEIGHT * _SECONDS_PER_ROW
-    return replace(block, tone=Tone.NEW, hue="", is_hollow=False, delay=delay)
+    return replace(block, is_hollow=False, delay=delay)
 
 
 def draw_cuts(places: Sequence[Place], spans: Sequence[Span], wrong: Set[tuple[str, str]]) -> Iterator[Box]:
@@ -361,7 +361,7 @@ class ByteRibbon(Figure):
         takes = "the next byte is" if count == 1 else f"the next {count} bytes are"
         size = len(self.bytes_by_part[span.part])
         counted = _find_end(span, size) - span.end
-        has = "covers is shaded" if span.field == "crc" else "counts ends where the bracket ends"
+        has = "covers has a frame" if span.field == "crc" else "counts ends where the bracket ends"
         reach = f" What it {has}: {counted} bytes." if counted > 0 else ""
         return f"The reader has counted {span.start} bytes of the {span.part}, so {takes} “{name}”.{reach}"
 

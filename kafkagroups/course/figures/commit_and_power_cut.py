@@ -137,7 +137,13 @@ class CommitAndPowerCut(Figure):
             text += [f"{kafka}, {name}: {value}" for name, value in zip(names, values, strict=True)]
         if not is_cut:
             style: dict[str, Any] = {"is_bold": True, "is_pinned": True, "delay": _DELAY}
-            marks.append(Box("fetch", 143, 230, 248, 46, ("a fetch now returns", now.fetched), Tone.LIVE, **style))
+            origin = f"3.9.2 fetched {now.fetched}"
+            marks += [
+                Arrow("reads", 267, 187, 267, 228, Tone.LIVE, is_pinned=True),
+                Box("fetch", 143, 230, 248, 46, ("a fetch now returns", ""), Tone.LIVE, **style),
+                Box(f"fetch {now.fetched}", 248, 255, 38, 18, (now.fetched,), hue=_GROUP, origin=origin, **style),
+            ]
+            text.append(f"a fetch now returns: {now.fetched}")
             return Scene(tuple(marks), f"{name}. {sentence}", tuple(text))
         whole = now.next_with_whole_log
         confirmed = now.next_with_confirmed_log

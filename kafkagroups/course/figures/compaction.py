@@ -21,7 +21,7 @@ from kafkagroups.course.small_logs import HOUR_MS, START_MS, SmallRecord, write_
 from kafkagroups.log.folders import open_log
 from kafkagroups.records.serde import ControlType
 
-_LEFT = 74
+_LEFT = 66
 _RIGHT = 549
 _CELL_WIDTH = 24
 _CELL_HEIGHT = 26
@@ -53,7 +53,8 @@ _LOG = (
     SmallRecord("A", 8),
     SmallRecord("D", 3),
 )
-_MARKS = (Box("marker", *KEY, ("M",), is_hollow=True), Box("tombstone", *KEY, ("∅",), is_hollow=True))
+_SIGNS = (("marker", "M"), ("tombstone", "∅"))
+_LEGEND = (HATCHED, DASHED, *(Box(name, *KEY, (sign,), is_hollow=True) for name, sign in _SIGNS))
 _STEPS = ("before pass 1", "pass 1, hour 0", "pass 2, hour 25", "pass 3, hour 50")
 
 
@@ -98,7 +99,7 @@ class Compaction(Figure):
             return _draw(step, passes[start, is_open], start, is_open)
 
         title = "Three passes of the log cleaner"
-        super().__init__(Content.draw(title, 324, controls, draw, legend=(HATCHED, DASHED, *_MARKS)))
+        super().__init__(Content.draw(title, 324, controls, draw, legend=_LEGEND, fold=_LEFT, squeeze=0.57))
 
 
 def list_entries(is_open: bool) -> list[SmallRecord]:
@@ -174,8 +175,7 @@ def _explain(step: int, results: dict[int, str], is_open: bool) -> str:
         )
     replaced = list(results.values()).count("value gone")
     have = "record has" if replaced == 1 else "records have"
-    count = f"{replaced or 'No'} {have}"
-    sentences = [f"{count} a newer one of the same key."]
+    sentences = [f"{replaced or 'No'} {have} a newer one of the same key."]
     sentences += [sentence for result in results.values() if (sentence := _RESULTS[result].sentence)]
     if is_open:
         sentences.append(_OPEN if step < len(_PASS_HOURS) else "The log grows until the transaction ends.")
@@ -190,7 +190,7 @@ def _name_entry(entry: SmallRecord) -> str:
 
 
 def _find_left(offset: float) -> float:
-    return _LEFT + offset * 26.6
+    return _LEFT + offset * 27
 
 
 def _find_top(row: int) -> float:

@@ -5,6 +5,7 @@ The figure loads the partition of the shop's group `loyalty` (data/harbour/4.3.1
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -102,9 +103,10 @@ def _list_steps(path: str | Path, group: str) -> Iterator[tuple[int, str, _State
                 continue
             shard = fold_batches(log.partition, [*earlier, keep_first_records(batch, count)], rules, Observer())
             loaded = combine_shards([shard], rules).get(group)
-            title = f"{log_record.offset}: {describe_record(record, names)}"
+            # The picture shows the epoch and the state.
+            words = re.sub(r"epoch \d+, state \d+, ", "", describe_record(record, names))
             if isinstance(loaded, ModernGroup):
-                yield record.type, title, _read_state(loaded, names)
+                yield record.type, f"{log_record.offset}: {words}", _read_state(loaded, names)
         earlier.append(batch)
 
 

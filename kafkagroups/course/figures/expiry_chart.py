@@ -152,7 +152,7 @@ class ExpiryChart(Figure):
             choose("retention", "retention", tuple(f"{days} days" for days in _RETENTIONS)),
         )
         title = "The two clocks of an offset of a classic group (orders-0)"
-        super().__init__(Content.draw(title, _BOTTOM, controls, draw))
+        super().__init__(Content.draw(title, _BOTTOM, controls, draw, fold=_find_x(0), squeeze=0.615))
 
 
 def _find_x(day: float) -> float:
@@ -174,7 +174,7 @@ def _draw(step: int, case: _Case) -> Scene:
             text.append(f"deletion in {name}: day {deletion_day}")
     x = _find_x(today)
     marks += [replace(mark, duration=seconds) for mark in rows if isinstance(mark, Box)]
-    marks.append(Arrow("today", x, 18, x, _BOTTOM, Tone.NEW, has_head=False, duration=seconds))
+    marks.append(Arrow("today", x, _AXIS_TOP + 2, x, _BOTTOM, Tone.NEW, has_head=False, duration=seconds))
     marks.append(Box("flag", x, 2, 44, 17, ("today",), Tone.NEW, _SIZE, is_bold=True, duration=seconds))
     marks += [replace(mark, delay=seconds) for mark in rows if not isinstance(mark, Box)]
     text += [f"{mark.key}: {mark.text}" for mark in rows if isinstance(mark, Label) and mark.tone is not Tone.ERROR]

@@ -72,7 +72,10 @@ function drawBox(group, box, rectangle) {
   rectangle.setAttribute("width", box.width);
   rectangle.setAttribute("height", box.height);
   rectangle.style.strokeDasharray = box.is_dashed ? "4 3" : "4 0"; // No "none": the dashes come step by step.
-  if (box.hatch) makeShape(group, "path", { d: box.hatch, class: group.mark && !group.mark.hatch ? "kg-late" : "" });
+  if (box.hatch) {
+    const className = group.mark && !group.mark.hatch ? "kg-late" : "";
+    makeShape(group, "path", { d: box.hatch, class: className, "clip-path": `inset(0 calc(100% - ${box.width}px) 0 0)` });
+  }
   const lines = box.lines ?? [];
   const first = box.height / 2 - ((lines.length - 1) * box.size * LINE_HEIGHT) / 2 + box.size * 0.35;
   lines.forEach((line, number) => drawText(group, box.width / 2, first + number * box.size * LINE_HEIGHT, line, box));
@@ -113,7 +116,7 @@ function drawMark(group, mark, waitMs) {
   group.style.transform = `translate(${x}px, ${y}px)`;
   if (mark.kind === "box") drawBox(group, mark, rectangle);
   else if (mark.kind === "arrow") drawArrow(group, mark);
-  else drawText(group, 0, 0, mark.text, mark);
+  else (mark.text ?? "").split("\n").forEach((line, number) => drawText(group, 0, number * mark.size * LINE_HEIGHT, line, mark));
   if (!group.mark || !waitMs || before === joinTexts(group)) return;
   for (const text of listTexts(group)) text.classList.add("kg-late");
   for (const text of old) text.setAttribute("class", "kg-old");
@@ -143,6 +146,23 @@ function foldMark(mark, { fold, height }) {
     if (mark[name] !== undefined) folded[name] += distance;
   }
   return folded;
+}
+
+// In a narrow column, a picture with `squeeze` is as much narrower right of the fold. A box that gets too narrow for its
+// letters has one below the other, and otherwise keeps its width, and the words of a centered label stand below each other.
+function squeezeMark(mark, { fold, squeeze, width }) {
+  const move = (x) => (x < fold ? x : fold + (x - fold) * squeeze);
+  const squeezed = { ...mark, source: mark };
+  for (const name of ["x", "x1", "x2"]) if (mark[name] !== undefined) squeezed[name] = move(mark[name]);
+  const [line = ""] = mark.lines ?? [];
+  if (mark.kind === "box") {
+    squeezed.width = move(mark.x + mark.width) - squeezed.x;
+    const isTight = line.length * mark.size * CHARACTER_WIDTH > squeezed.width;
+    if (isTight && line.length < 3) Object.assign(squeezed, { lines: [...line], size: 11 });
+    else if (isTight) squeezed.width = mark.width;
+  } else if (mark.anchor === "middle") squeezed.text = mark.text?.replace(" ", "\n");
+  else if (mark.text) squeezed.x -= Math.max(0, findExtent(squeezed).right - move(width));
+  return squeezed;
 }
 
 // Returns the left side of the part of the picture that shows most of what `due` says, and then of what comes later. If
@@ -297,7 +317,7 @@ function makeSequence(parent, control, choose) {
   let shown = null;
   let timer = null;
   let isTouched = false; // A figure opens where there is something to see, but its story begins at the first step.
-  const go = (option) => (option >= 0 && option <= last && choose(control.name, option)) || 0;
+  const go = (option, isFresh) => (option >= 0 && option <= last && choose(control.name, option, isFresh)) || 0;
   const wait = (ms) => (timer = setTimeout(advance, ms));
   const stop = () => {
     clearTimeout(timer);
@@ -312,7 +332,8 @@ function makeSequence(parent, control, choose) {
   play.onclick = () => {
     if (timer) return stop();
     play.textContent = "❚❚ pause";
-    wait(go(shown === last || (shown && !isTouched) ? 0 : shown + 1));
+    const begins = shown === last || (shown && !isTouched);
+    wait(go(begins ? 0 : shown + 1, begins));
   };
   const goAndStop = (option) => {
     stop();
@@ -469,7 +490,9 @@ function mount(root, content, send, messageText = "", before = null) {
   const fold = (isNarrow) => {
     if (!content.fold || isNarrow === isFolded) return;
     isFolded = picture.classList.toggle("kg-folded", isNarrow);
-    svg.setAttribute("viewBox", isFolded ? `0 0 ${content.fold} ${2 * content.height}` : `0 0 ${content.width} ${content.height}`);
+    const { width, height, fold, squeeze } = content;
+    const narrow = squeeze ? [fold + (width - fold) * squeeze, height] : [fold, 2 * height];
+    svg.setAttribute("viewBox", `0 0 ${(isFolded ? narrow : [width, height]).join(" ")}`);
     draw(false);
   };
   makeScrollable(picture, makeElement(view, "div", { class: "kg-sign kg-row", hidden: "" }), fold);
@@ -490,7 +513,12 @@ function mount(root, content, send, messageText = "", before = null) {
     if (target) options[names.indexOf(target[0])] = target[1];
   };
   if (before) content.controls.forEach((control, number) => control.is_answer && jump(number));
-  const choose = (name, option) => {
+  const choose = (name, option, isFresh) => {
+    if (isFresh) {
+      earlier = null; // The story begins at its first step, without what was there before.
+      svg.replaceChildren();
+      picture.scrollLeft = 0;
+    }
     options[names.indexOf(name)] = option;
     jump(names.indexOf(name));
     return show(content.controls[names.indexOf(name)].is_sequence);
@@ -519,10 +547,11 @@ function mount(root, content, send, messageText = "", before = null) {
     content.controls.forEach((control, number) => (index = index * control.options.length + chosen[number]));
     return content.scenes[index];
   };
+  const narrowMark = content.squeeze ? squeezeMark : foldMark;
   const listMarks = (scene) =>
-    scene.marks.map((number) => (isFolded ? foldMark(content.marks[number], content) : content.marks[number]));
+    scene.marks.map((number) => (isFolded ? narrowMark(content.marks[number], content) : content.marks[number]));
   const isLater = content.controls.map((control, number) => control.is_sequence && options[number] > 0);
-  const earlier = isLater.includes(true) && findScene(options.map((option, number) => option - (number === isLater.indexOf(true))));
+  let earlier = isLater.includes(true) && findScene(options.map((option, number) => option - (number === isLater.indexOf(true))));
 
   // Only a step tells a story: what another choice changes is drawn without delay.
   function draw(isStep) {

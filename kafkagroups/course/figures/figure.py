@@ -76,8 +76,8 @@ class Content:
 
     Every scene has the same `height`, so that the page below the figure does not move. `scenes` has one for each
     combination of options, in the order of `controls`, of which there is at least one. The kernel answers a value of
-    `free_input` with new scenes. `legend` has boxes that stand below the picture. Their keys say what
-    they mean. In a narrow column, what is right of `fold` stands below the rest.
+    `free_input` with new scenes. `legend` has boxes that stand below the picture. Their keys say what they mean. In a
+    narrow column, what is right of `fold` stands below the rest, or becomes narrower by the factor `squeeze`.
     """
 
     title: str
@@ -87,6 +87,7 @@ class Content:
     free_input: FreeInput | None = None
     legend: tuple[Box, ...] = ()
     fold: float = 0
+    squeeze: float = 0
 
     @classmethod
     def draw(
@@ -180,7 +181,7 @@ def _to_json(content: Content) -> dict[str, Any]:
         "title": content.title,
         "width": WIDTH,
         "height": content.height,
-        **({"fold": content.fold} if content.fold else {}),
+        **({"fold": content.fold, "squeeze": content.squeeze} if content.fold else {}),
         "controls": [asdict(control) for control in content.controls],
         "free_input": asdict(content.free_input) if content.free_input else None,
         "marks": [_mark_to_json(mark) for mark in number_by_mark],

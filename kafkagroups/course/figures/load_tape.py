@@ -24,8 +24,8 @@ from kafkagroups.records.serde import ControlType, Record
 _LEFT = 4
 _PITCH = 62
 _TILE_WIDTH = 52
-_GROUP_WIDTH = 58
-_OFFSET_WIDTH = 41
+_GROUP_WIDTH = 55
+_OFFSET_WIDTH = 45
 _SIDE_WIDTH = _GROUP_WIDTH + 4 + _OFFSET_WIDTH
 _NAMES_LEFT = 129
 _ROW = 27
@@ -94,7 +94,7 @@ class _Coordinator(NamedTuple):
 
 
 _NEW = _Coordinator("new", "4.3.1", 183)
-_CLASSIC = _Coordinator("classic", "3.9.2", 315)
+_CLASSIC = _Coordinator("classic", "3.9.2", 314)
 _MIDDLE = (_NEW.left + _SIDE_WIDTH + _CLASSIC.left) / 2
 
 _Slot = tuple[str, str]
@@ -211,7 +211,7 @@ def _draw(step: int, memories: Mapping[_Coordinator, tuple[_Memory, _Memory]], *
         marks.append(_draw_sign("answers", _ANSWERS))
     for slot in sorted(new.chips.keys() ^ classic.chips.keys(), key=_sort):
         owner, other = (_NEW, _CLASSIC) if slot in new.chips else (_CLASSIC, _NEW)
-        marks.append(_draw_sign(slot[0], _find_row(slot[0])))
+        marks += [_draw_sign(slot[0], _find_row(slot[0]))] * is_end
         marks.append(_draw_chip(other, slot, "no group", is_dashed=True, is_hollow=True))
         text.append(f"only {owner.kafka} has {slot[0]}")
     text.append(f"{min(step, len(_LOG))} of {len(_LOG)} records are read")
@@ -301,9 +301,8 @@ def _draw_tape(step: int, new: _Memory, *, is_broken: bool) -> Iterator[Mark]:
             yield Label(f"producer {offset}", middle, 101, f"prod. {entry.producer}", "middle", Tone.MUTED, 11)
     for group in _GROUPS:
         yield Label(f"row {group}", _NAMES_LEFT, _find_row(group) + 16, group, size=11, is_pinned=True)
-    for number, word in enumerate(("billing", "asks")):
-        y = _ANSWERS + 10 + 13 * number
-        yield Label(f"asks {number}", _NAMES_LEFT, y, word, "start", Tone.MUTED, 11, is_pinned=True)
+    for y, word in ((10, "billing"), (23, "asks")):
+        yield Label(word, _NAMES_LEFT, _ANSWERS + y, word, "start", Tone.MUTED, 11, is_pinned=True)
 
 
 def _find_tile(offset: int) -> float:

@@ -182,7 +182,12 @@ def _ask(folder: Path, groups: Sequence[str], count: int) -> _Answers:
 def _draw(view: _View) -> Scene:
     count = _COUNT_BY_STEP[view.step]
     sizes = Counter(home[-1] for home in view.homes.values())
-    marks = [*_draw_cells(count), *_draw_dots(view), *_draw_named(view), *_draw_list(view)]
+    # An arrow leads from the partition of the group that the line is about to the one where brokers look.
+    chosen = view.homes[view.typed or view.named[0]][-2:] if view.step else []
+    marks = [*_draw_cells(count, chosen), *_draw_dots(view), *_draw_named(view), *_draw_list(view)]
+    if len(set(chosen)) > 1:
+        (x1, y1), (x2, y2) = map(_find_place, chosen)
+        marks.append(Arrow("move", x1 + _CELL_WIDTH + 2, y1 + 27, x2 + _CELL_WIDTH + 2, y2 + 27, Tone.NEW, delay=_END))
     line = view.tell()
     text = [f"step {view.step + 1}, {_STEPS[view.step]}", f"above: {line.text}"]
     text += [f"{group}: {view.describe(group)}" for group in view.named]
@@ -195,14 +200,17 @@ def _find_place(partition: int) -> tuple[float, float]:
     return _LEFT + column * _CELL_WIDTH, _TOP + row * _CELL_HEIGHT
 
 
-def _draw_cells(count: int) -> Iterator[Mark]:
+def _draw_cells(count: int, chosen: Sequence[int]) -> Iterator[Mark]:
     for partition in range(count):
         x, y = _find_place(partition)
         is_added = partition >= _COUNTS[0]
         tone = Tone.PLAIN if is_added else Tone.MUTED
+        tone = Tone.NEW if partition in chosen else tone
         origin = f"cell {partition - _COLUMNS}"
         frame = (x, y, _CELL_WIDTH - 2, _CELL_HEIGHT - 2)
-        yield Box(f"cell {partition}", *frame, tone=tone, is_dashed=is_added, origin=origin)
+        yield Box(
+            f"cell {partition}", *frame, tone=tone, is_dashed=is_added, is_hollow=partition in chosen, origin=origin
+        )
         yield Label(f"number {partition}", x + 3, y + 11, str(partition), tone=Tone.MUTED, size=11)
 
 
@@ -223,7 +231,6 @@ def _draw_named(view: _View) -> Iterator[Mark]:
     for group in view.named:
         *earlier, home = view.homes[group]
         copies += [*((group, old, True) for old in sorted(set(earlier) - {home})), (group, home, False)]
-    places: dict[tuple[str, int], tuple[float, float]] = {}
     placed: Counter[int] = Counter()
     for group, partition, is_old in copies:
         x, y = _find_place(partition)
@@ -237,21 +244,7 @@ def _draw_named(view: _View) -> Iterator[Mark]:
         yield Box(f"copy {group} {partition}", x, y, 18, 13, (offset,), **moves, **style)
         if _STEPS[view.step] == "the groups commit" and not is_old:
             yield Box(f"commit {group}", x, y, 18, 13, (offset,), origin=f"list {group}", **style)
-        places[group, partition] = (x + 9, y)
         placed[partition] += 1
-    yield from _draw_move(view, places)
-
-
-def _draw_move(view: _View, places: Mapping[tuple[str, int], tuple[float, float]]) -> Iterator[Mark]:
-    """An arrow leads from the records of the group that the line is about to the place where brokers look."""
-    group = view.typed or view.named[0]
-    old, new = view.homes[group][-2:] if view.step else (0, 0)
-    if old == new:
-        return
-    x1, y1 = places[group, old]
-    x2, y2 = places[group, new]
-    is_down = y2 > y1
-    yield Arrow("move", x1, y1 + 13 * is_down, x2, y2 + 13 * (not is_down), Tone.NEW, delay=_END)
 
 
 def _draw_list(view: _View) -> Iterator[Mark]:
@@ -266,11 +259,10 @@ def _draw_list(view: _View) -> Iterator[Mark]:
         yield Label(f"words {group}", _PANEL_LEFT, y + 15, place + sign.rstrip(), size=11, delay=delay)
         if answer:
             x = _PANEL_LEFT + measure_text(place, 11) + 12
-            width = measure_text(answer, 11) + 6
             tone = Tone.ERROR if view.is_wrong(group) else Tone.LIVE
-            key = f"answer {group} {view.step}"
-            frame = (x, y + 3, width, 17)
-            yield Box(key, *frame, (answer,), tone, 11, origin=view.find_source(group), delay=delay)
+            frame = (x, y + 3, measure_text(answer, 11) + 6, 17)
+            style: dict[str, Any] = {"origin": view.find_source(group), "delay": delay}
+            yield Box(f"answer {group} {view.step}", *frame, (answer,), tone, 11, **style)
 
 
 def _explain(view: _View, sizes: Mapping[int, int]) -> str:

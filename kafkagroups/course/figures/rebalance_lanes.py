@@ -177,8 +177,8 @@ def _draw_readers(scale: _Scale, states: Sequence[str], phases: Sequence[Sequenc
     are_read = map(any, zip(*rows, strict=True))
     words = ["nobody reads" * (pair == ("rebalance", False)) for pair in zip(states, are_read, strict=True)]
     for start, x, width, word in scale.list_spans(words):
-        for line in fit_words(width - 8, _SIZE, word):
-            yield Label(f"gap {start}", x + width / 2, _ROW_TOPS[1] + 14, line, "middle", Tone.WAIT, _SIZE, True)
+        lines = tuple(wrap(word, 6)) if width > 60 else ()
+        yield Box(f"gap {start}", x, _ROW_TOPS[0], width, 63, lines, Tone.ERROR, 14, is_bold=True)
 
 
 def _find_reader(partition: int, phases: tuple[str, ...]) -> str:
@@ -279,7 +279,7 @@ def _draw_request(scale: _Scale, event: Event, count: int, top: float) -> Mark:
     verb = request.removesuffix("Group").removeprefix("Offset").lower()
     verb = ("assign" if "assignments" in event.request else verb) + " ✗" * is_refused
     width = measure_text(verb, 12) + 12
-    x = min(scale.find_now(count) + 4, _LEFT + _WIDTH - width)
+    x = max(scale.find_now(count) - width, _LEFT)
     style: dict[str, Any] = {"is_dashed": is_refused, "origin": f"name {event.client}"}
     return Box(f"request {count - 1}", x, top + 2, width, 20, (verb,), Tone.NEW, is_bold=True, **style)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
-from typing import Any
 
 from kafkagroups.course.figures.byte_ribbon import Reading, find_name, shorten
 from kafkagroups.course.figures.figure import Content, Control, Figure
@@ -22,7 +21,7 @@ _LEFT = 7
 _SIZE = 11
 _BLOCK_HEIGHT = 30
 _TOP = 32
-_ROW_HEIGHT = 106
+_ROW_HEIGHT = 112
 _OFFSET_OF_COMMIT = {"1.0.1": 37, "3.9.2": 37, "4.3.1": 38}
 """The log offset of the same commit of `billing` in the logs of three Kafka releases."""
 _ERROR_SIGN = "✗ "
@@ -89,7 +88,7 @@ class VersionOverlay(Figure):
         steps = ("no field is read", *(f"field {cut}" for cut in range(1, cuts)), "the end")
         controls = (
             Control("reader", "reader", tuple(reader.words for reader in READERS), is_sequence=False, initial=2),
-            Control("cut", "cut", steps, initial=cuts),
+            Control("cut", "cut", steps, initial=3),
         )
 
         def draw(number: int, cut: int) -> Scene:
@@ -141,8 +140,7 @@ def _draw(records: Sequence[_Pair], reader: Reader, readings: Sequence[Reading],
         if is_done := cut > len(fields):
             tone, result = _describe_result(reading, wrong)
             results.append((record.value_version, reading, wrong))
-        style: dict[str, Any] = {"is_bold": is_done, "is_pinned": True}
-        marks.append(Label(f"result {number}", _LEFT, y + 27, result, tone=tone, **style))
+        marks.append(Label(f"result {number}", _LEFT, y + 27, result, "start", tone, is_bold=is_done, is_pinned=True))
         text.append(f"{title}: {result}")
         read_y = y + _TOP + _BLOCK_HEIGHT + 3
         boxes = list(_draw_fields(number, read_y, sides, fields[:cut], wrong))
@@ -153,7 +151,7 @@ def _draw(records: Sequence[_Pair], reader: Reader, readings: Sequence[Reading],
         if is_done and reading.error is not None:
             text.append(f"{title} refused: {reading.error}")
         x = sides[fields[:cut][-1].end - 1][1] if fields[:cut] else _LEFT
-        marks.append(Box(f"cut {number}", x - 1, y + _TOP - 2, 2, 2 * _BLOCK_HEIGHT + 7, tone=Tone.NEW, is_solid=True))
+        marks.append(Box(f"cut {number}", x - 1, read_y - 6, 2, _BLOCK_HEIGHT + 8, tone=Tone.NEW, is_solid=True))
     caption = _DURING if cut else _BEFORE
     if len(results) == len(records):
         caption = _make_caption(reader, results)

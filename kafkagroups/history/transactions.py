@@ -211,10 +211,10 @@ class EndlessCommits(Follower):
             "offset does not show it."
         )
         command = _abort_producer(self.partition.number, producer_id, epoch, 0)
-        deletion = "Stop its consumers, delete the offsets (kafka-consumer-groups.sh), and commit new ones. Or write"
+        deletion = "Stop the group's consumers, delete its offsets (kafka-consumer-groups.sh), commit again. Or write"
         remedy = (
             "Stop the program that writes into __consumer_offsets itself, because Kafka's clients never do. "
-            f"{deletion if group_id in self.partition.groups else 'Write'} an abort marker, which drops them:"
+            f"{deletion if group_id in self.partition.groups else 'Write'} an abort marker, which drops the commits:"
         )
         key = keys[0] if len(keys) == 1 else None
         about: dict[str, Any] = {"group": group_id, "topic_partition": key, "command": command}

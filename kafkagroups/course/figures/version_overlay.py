@@ -88,7 +88,7 @@ class VersionOverlay(Figure):
         steps = ("no field is read", *(f"field {cut}" for cut in range(1, cuts)), "the end")
         controls = (
             Control("reader", "reader", tuple(reader.words for reader in READERS), is_sequence=False, initial=2),
-            Control("cut", "cut", steps, initial=3),
+            Control("cut", "cut", steps, initial=4),
         )
 
         def draw(number: int, cut: int) -> Scene:

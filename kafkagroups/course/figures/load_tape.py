@@ -211,7 +211,8 @@ def _draw(step: int, memories: Mapping[_Coordinator, tuple[_Memory, _Memory]], *
         marks.append(_draw_sign("answers", _ANSWERS))
     for slot in sorted(new.chips.keys() ^ classic.chips.keys(), key=_sort):
         owner, other = (_NEW, _CLASSIC) if slot in new.chips else (_CLASSIC, _NEW)
-        marks += [_draw_sign(slot[0], _find_row(slot[0]))] * is_end
+        if is_end:
+            marks.append(_draw_sign(slot[0], _find_row(slot[0])))
         marks.append(_draw_chip(other, slot, "no group", is_dashed=True, is_hollow=True))
         text.append(f"only {owner.kafka} has {slot[0]}")
     text.append(f"{min(step, len(_LOG))} of {len(_LOG)} records are read")

@@ -204,13 +204,12 @@ def _draw_cells(count: int, chosen: Sequence[int]) -> Iterator[Mark]:
     for partition in range(count):
         x, y = _find_place(partition)
         is_added = partition >= _COUNTS[0]
-        tone = Tone.PLAIN if is_added else Tone.MUTED
-        tone = Tone.NEW if partition in chosen else tone
+        is_chosen = partition in chosen
+        usual = Tone.PLAIN if is_added else Tone.MUTED
+        tone = Tone.NEW if is_chosen else usual
         origin = f"cell {partition - _COLUMNS}"
         frame = (x, y, _CELL_WIDTH - 2, _CELL_HEIGHT - 2)
-        yield Box(
-            f"cell {partition}", *frame, tone=tone, is_dashed=is_added, is_hollow=partition in chosen, origin=origin
-        )
+        yield Box(f"cell {partition}", *frame, tone=tone, is_dashed=is_added, is_hollow=is_chosen, origin=origin)
         yield Label(f"number {partition}", x + 3, y + 11, str(partition), tone=Tone.MUTED, size=11)
 
 

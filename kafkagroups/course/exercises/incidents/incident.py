@@ -287,6 +287,8 @@ def _run_step(step: Step, folder: Path) -> str:
         first = next((n for n in range(end, len(lines)) if " ".join(lines[n].split()).startswith(start)), None)
         if first is None:
             raise UsageError(f"{step.command}: no line of the output begins with {start!r}")
-        shown += ["…"] * (first > end) + lines[first : first + int(count)]
+        if first > end:
+            shown.append("…")
         end = first + int(count)
+        shown += lines[first:end]
     return "\n".join([*shown, "…"] if end < len(lines) else shown)

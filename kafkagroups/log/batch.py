@@ -39,7 +39,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from typing import Any, NamedTuple, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
+
+import msgspec
 
 from kafkagroups.errors import BatchTooLarge, InvalidLog, UsageError
 from kafkagroups.helpers import MAX_INT64
@@ -63,7 +65,7 @@ MEMORY_BYTES_PER_RECORD = 256
 MIN_RECORD_LIMIT. Even a short record needs about this much memory."""
 
 
-class LogRecord(NamedTuple):
+class LogRecord(msgspec.Struct, frozen=True, gc=False):
     """One record of the log. `timestamp` is in ms since 1970; -1 in magic 0. `sequence` is the producer's sequence
     number; -1 without one. `size` is in bytes after decompression. Only a message of magic 0 or 1 has a checksum of its
     own: `crc`, and whether it is correct, `is_valid`.
@@ -110,12 +112,13 @@ class Batch:
     position: int = 0
     file: str | None = None
     max_batch_bytes: int = field(default=MAX_BATCH_BYTES, repr=False, compare=False)
+    _records: tuple[LogRecord, ...] | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def size(self) -> int:
         return len(self.data)
 
-    @cached_property
+    @property
     def computed_crc(self) -> int:
         if self.magic >= 2:
             return crc32c(memoryview(self.data)[CRC_FROM:])
@@ -170,13 +173,15 @@ class Batch:
         except InvalidLog as error:
             raise self._add_location(error) from None
 
-    @cached_property
+    @property
     def records(self) -> tuple[LogRecord, ...]:
         """The records. Raises InvalidLog if they cannot be read."""
-        try:
-            return self.parse_records(self)
-        except InvalidLog as error:
-            raise self._add_location(error) from None
+        if self._records is None:
+            try:
+                self._records = self.parse_records(self)
+            except InvalidLog as error:
+                raise self._add_location(error) from None
+        return self._records
 
     def check_size(self) -> None:
         """Raise BatchTooLarge if the records need more memory than `max_batch_bytes` allows.
@@ -527,8 +532,8 @@ def parse_messages(batch: Batch) -> tuple[LogRecord, ...]:
 def _convert_message(message: LogRecord, first_offset: int, append_time: int | None) -> LogRecord:
     offset = to_int64(first_offset + message.offset)
     if append_time is None or message.magic == 0:
-        return message._replace(offset=offset)
-    return message._replace(offset=offset, timestamp=append_time)
+        return msgspec.structs.replace(message, offset=offset)
+    return msgspec.structs.replace(message, offset=offset, timestamp=append_time)
 
 
 def _parse_message_set(data: bytes) -> Iterator[LogRecord]:

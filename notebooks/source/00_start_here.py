@@ -299,7 +299,7 @@ course.progress()
 #
 # `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing` shows the committed offsets of a group. The column LAG says how many records the group is behind.
 #
-# The command `kafkagroups` of this course runs on your own machine. It reads a **copy** of a broker's files, so it can do no harm. The lessons call this copy PATH: for example, `kafkagroups load PATH` lists the groups and offsets that the next broker would have. [The runbook](../docs/operator.md#how-to-copy-a-partition) shows how to copy the files, and leads [from each symptom](../docs/operator.md#symptoms) to a command.
+# The command `kafkagroups` of this course runs on your own machine. It reads a **copy** of a broker's files, so it can do no harm. The lessons call this copy PATH: for example, `kafkagroups load PATH` lists the groups and offsets that the next broker would have. [The runbook](../docs/operator.md#how-to-copy-a-partition) shows how to copy the files while the brokers run, and leads [from each symptom](../docs/operator.md#symptoms) to a command.
 #
 # ## What we left out, and why
 #

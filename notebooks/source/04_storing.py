@@ -166,7 +166,7 @@ with course.fold("this_and_next", this_and_next, (this_broker, next_broker)):
 # | `NOT_COORDINATOR` | Another broker can store it: find the new coordinator, and commit again. | the same | the same |
 # | `UNKNOWN_SERVER_ERROR` | No broker will store it: repeating does not help. | throws `KafkaException` at once | `KafkaException` |
 #
-# After such an exception, your program may go on, because the next successful commit makes up for the failed one. Until then, a crash or a rebalance can repeat records.
+# After one of these exceptions, your program may go on, because the next successful commit makes up for the failed one. Until then, a crash or a rebalance can repeat records.
 
 # %% [markdown]
 # ## Exercise for later: translate an error

@@ -118,7 +118,7 @@ course.TwoMaps()
 # 2. Process B takes over, gets the old offset, and begins there.
 # 3. The marker comes, so A's alarms count. B writes each alarm a second time.
 #
-# Brokers of both versions go through the third transaction:
+# Both brokers go through the third transaction:
 
 # %%
 from IPython.display import display

@@ -105,7 +105,7 @@ course.reveal("members_in_the_log", members_in_the_log, sum(len(value.members) f
 story[3:5]
 
 # %% [markdown]
-# The coordinator first appends a record with **all** assignments. When the replicas have it, the group becomes Stable and the members get their answers, so no member works with an assignment that a crash could lose.
+# The coordinator first appends a record with **all** assignments. When the replicas have it, the group becomes Stable and the members get their answers, so that no member works with an assignment that a crash could lose.
 
 # %% [markdown]
 # ## A second member: the rebalance
@@ -286,7 +286,7 @@ course.compare_brokers(crashes)
 # %% [markdown]
 # **After row 10**, generation 2 is only in memory. The next coordinator knows generation 1, so it refuses both SyncGroups, and the consumers join again, without an exception. The rebalance is lost.
 #
-# **After row 16**, the log does not show that `billing-1` has left. So the next coordinator believes that `billing-1` is still a member. The log has no deadlines either, so a load gives every member a full session. `billing-1` is removed when its new session ends.
+# **After row 16**, the log does not show that `billing-1` has left, so the next coordinator believes that `billing-1` is still a member. The log has no deadlines either, so a load gives every member a full session. When this session ends, `billing-1` is removed.
 #
 # ## What a death costs
 #

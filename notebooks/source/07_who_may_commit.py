@@ -153,7 +153,7 @@ course.check("three_refusals", three_refusals)
 #
 # | error | `commitSync` of Java throws | what happened | what your code should do |
 # |---|---|---|---|
-# | `UNKNOWN_MEMBER_ID`, `ILLEGAL_GENERATION` | `CommitFailedException` | The group went on without this member. | Do not commit again. Call `poll`, which calls `onPartitionsLost` and joins again. Others read the records again; your processing must tolerate that. |
+# | `UNKNOWN_MEMBER_ID`, `ILLEGAL_GENERATION` | `CommitFailedException` | The group went on without this member. | Do not commit again. Call `poll`, which calls `onPartitionsLost` and joins again. Other members read the records again, which your processing must tolerate. |
 # | `REBALANCE_IN_PROGRESS` | `RebalanceInProgressException` | The partitions are being divided. | Call `poll`, which finishes the rebalance. Then commit what you still own. |
 # | `FENCED_INSTANCE_ID` (below) | `FencedInstanceIdException` | Another process has this instance id. | Stop, and look for the other process. |
 # | `GROUP_AUTHORIZATION_FAILED`, `TOPIC_AUTHORIZATION_FAILED` | `GroupAuthorizationException`, `TopicAuthorizationException` | A permission is missing. | Stop, and ask for READ. |
@@ -162,7 +162,7 @@ course.check("three_refusals", three_refusals)
 # %% [markdown]
 # ## Simple commits
 #
-# Some clients commit and are not members: a tool that sets an offset (lesson 02), or a consumer that uses `assign` instead of `subscribe`. They send the generation −1. If the group has no members, their commit is stored, as the checks above begin. While the group has members, check 2 refuses it, because a member may be committing the same partition. So you cannot set an offset while the group has a member, not even the offset of a single partition.
+# Some clients commit and are not members: a tool that sets an offset (lesson 02), or a consumer that uses `assign` instead of `subscribe`. They send the generation −1. If the group has no members, the coordinator stores such a commit without the four checks. While the group has members, check 2 refuses such a commit, because a member may be committing the same partition. So you cannot set an offset while the group has a member, not even the offset of a single partition.
 
 # %% [markdown]
 # ## Exercise: answer a commit

@@ -196,7 +196,7 @@ for name in ("cleaned", "never-cleaned"):
 #
 # - **A** has 20 GB. All partitions of this broker grow. Their replicas on other brokers are small. The last stable offset is the log end.
 # - **B** has 20 GB. Only this partition grows, on all its replicas. The record at the last stable offset is three weeks old.
-# - **C** has 95 MB. All 50 partitions have about this size. Nearly all of it is active segments.
+# - **C** has 95 MB. All 50 partitions have about this size, and nearly all of it is the active segment.
 #
 # Which one has a hanging transaction, and needs the abort command of lesson 08? Write the letter as a text.
 
@@ -221,7 +221,7 @@ course.check("needs_an_abort", needs_an_abort)
 # | 2, at hour 25 | are gone | gets a delete horizon: hour 25 + 24 = 49 |
 # | 3, at hour 50 | are gone | is removed, because hour 49 has passed |
 #
-# So a marker waits like a tombstone, but its 24 hours begin only when no record of its transaction is left. This is why a marker needs three passes, counted from the pass that removes the last record of its transaction. (The records of an aborted transaction never count, so the first pass that reads them removes all of them.)
+# So a marker waits like a tombstone, but its 24 hours begin only at a pass that no longer finds a record of its transaction. This is why a marker needs three passes, counted from the pass that removes the last record of its transaction. (The records of an aborted transaction never count, so the first pass that reads them removes all of them.)
 #
 # The figure makes the same three passes over the whole log. Step through them, and watch the tombstone 4 and the marker 7. Then let the active segment begin earlier, or leave the transaction open:
 
@@ -238,7 +238,7 @@ course.Compaction()
 #
 # ## Where 3.9 differs
 #
-# The cleaner of 3.9 removes the same records. A coordinator of 4.x answers the same after it has loaded the log or the cleaned log, if only brokers have written the log. A coordinator of 3.9 can answer differently in one case: an offset was deleted while a transaction was open ([the handbook](../docs/handbook/tombstones.md) has the logs).
+# The cleaner of 3.9 removes the same records. In 4.x, a load of the cleaned log gives the same answers as a load of the log before the pass, if only brokers have written the log. In 3.9, there is one exception: after an offset was deleted while a transaction was open, the two loads can give different answers ([the handbook](../docs/handbook/tombstones.md) has the logs).
 #
 # ## In five lines
 #

@@ -135,7 +135,7 @@ course.reveal("restart_first", restart_first, max(copies, key=copies.get))
 #
 # </details>
 #
-# But within five minutes after its restart, broker 2 leads the partitions again of which it is the *preferred leader*, the first broker of the replica list (`auto.leader.rebalance.enable`, on by default). If the cleaner has not shortened a copy by then, broker 2 loads the long copy after all. So the [runbook](../docs/operator.md#a-cleaner-has-stopped) begins without a restart:
+# But within five minutes after its restart, broker 2 again leads each partition whose *preferred leader* it is, which is the first broker of the replica list (`auto.leader.rebalance.enable`, on by default). If the cleaner has not shortened a copy by then, broker 2 loads the long copy after all. So the [runbook](../docs/operator.md#a-cleaner-has-stopped) begins without a restart:
 #
 # 1. Find the broker with the long copies (`kafka-log-dirs.sh`, lesson 10). Restart no other broker yet.
 # 2. If its cleaner thread is dead, change this broker's number of cleaner threads, which starts new ones.

@@ -469,7 +469,7 @@ course.check("cluster_cut_group", cluster_cut_group)
 # }
 # ```
 #
-# Only `offsets` are applied. If an offset of `left_out` is the right one, copy its number into `offsets`, as `{"offset": NUMBER}`. Compare the plan with your answers to the four questions. If a group is missing, delete the file, and make the plan again with the options that the remedies of `check` name.
+# Only `offsets` are applied. If an offset of `left_out` is the right one, copy its number into `offsets`, as `{"offset": NUMBER}`. Compare the plan with your answers. If something is missing, delete the file, and make the plan again with the options that the remedies of `check` name.
 
 # %% [markdown]
 # The next cell starts a new broker (Kafka 4.3.1), applies your plan, and asks the broker for each offset. Without Java, the cell compares your plan with the recorded answers of a real broker.

@@ -304,7 +304,7 @@ def test_a_partition_that_the_cleaner_left_out_is_compared_with_the_others(
     assert [(each.kind, each.partition) for each in findings] == [("uncleaned", 0)] * is_found
     assert kg.check(path.parent).findings == findings
     if is_found:
-        assert "(no trace of a pass): it has left out 3 closed segments" in findings[0].what
+        assert "(no trace of a pass): it has not cleaned 3 closed segments" in findings[0].what
         assert "or later, the cleaner ran over partition 1." in findings[0].what
     _, out, _ = run("stats", path.parent)
     assert ("Partition 0: a pass would free" in out) != is_found

@@ -249,7 +249,12 @@ class Shard(ABC):
         for index, log_record in enumerate(batch.records):
             if is_observed:
                 observer.start_record(index)
-            yield self.decode_record(log_record, keys)
+            try:
+                decoded = self.decode_record(log_record, keys)
+            except BadBytes as error:
+                error.file = batch.file
+                raise
+            yield decoded
 
 
 def has_separate_offset_cache(dialect: Dialect) -> bool:

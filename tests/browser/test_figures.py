@@ -188,10 +188,9 @@ def find_pause(page):
 SQUEEZED = (("compaction", ["gone 0 0", "record 2 17"]), ("expiry-chart", ["day 0", "day 17"]))
 READ_SEEN = """(keys) => {
     const picture = document.querySelector('.kg-picture').getBoundingClientRect();
-    const cover = document.querySelector('.kg-figure svg .kg-tone-page rect')?.getBoundingClientRect();
     return keys.filter((key) => {
         const box = document.querySelector(`.kg-figure svg [data-key="${CSS.escape(key)}"]`).getBoundingClientRect();
-        return box.left >= (cover?.right ?? picture.left) - 2 && box.right <= picture.right + 2;
+        return box.left >= picture.left - 2 && box.right <= picture.right + 2;
     });
 }"""
 
@@ -293,7 +292,7 @@ def test_a_picture_on_narrow_pages(browser, named_figure):
     picture = page.locator(".kg-picture")
     for width in (800, 390):
         page.set_viewport_size({"width": width, "height": 900})
-        is_cut = width == 390 and not figure.content.fold
+        is_cut = width == 390 and not figure.content.narrow
         page.wait_for_function("isCut => Boolean(document.querySelector('.kg-more-right')) === isCut", arg=is_cut)
         assert page.locator(".kg-sign").is_visible() == is_cut
         picture.evaluate("picture => picture.scrollLeft = 9999")
@@ -354,7 +353,7 @@ def test_what_is_reached_by_keyboard_has_a_name_and_a_visible_focus(browser, nam
             break
         reached.append(name)
     assert "" not in reached
-    scrolls = set() if figure.content.fold else {"the picture, which scrolls sideways", "whole picture"}
+    scrolls = set() if figure.content.narrow else {"the picture, which scrolls sideways", "whole picture"}
     assert scrolls | {"this picture as text"} <= set(reached)
     page.context.close()
 

@@ -184,8 +184,7 @@ def _shade(block: Box, selected: Place) -> Box:
     """Return a block with its colour, if the checksum is selected: row by row, each is covered."""
     if selected.span.field != "crc":
         return block
-    delay = (block.y - selected.y) / _ROW_HEIGHT * _SECONDS_PER_ROW
-    return replace(block, is_hollow=False, delay=delay)
+    return replace(block, is_hollow=False, delay=(block.y - selected.y) / _ROW_HEIGHT * _SECONDS_PER_ROW)
 
 
 def draw_cuts(places: Sequence[Place], spans: Sequence[Span], wrong: Set[tuple[str, str]]) -> Iterator[Box]:
@@ -359,8 +358,7 @@ class ByteRibbon(Figure):
             takes = "byte is" if count == 1 else f"{count} bytes are"
             return f"No field name is stored, so a reader counts bytes: the first {takes} “{name}”."
         takes = "the next byte is" if count == 1 else f"the next {count} bytes are"
-        size = len(self.bytes_by_part[span.part])
-        counted = _find_end(span, size) - span.end
+        counted = _find_end(span, len(self.bytes_by_part[span.part])) - span.end
         has = "covers has a frame" if span.field == "crc" else "counts ends where the bracket ends"
         reach = f" What it {has}: {counted} bytes." if counted > 0 else ""
         return f"The reader has counted {span.start} bytes of the {span.part}, so {takes} “{name}”.{reach}"

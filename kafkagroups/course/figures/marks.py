@@ -36,7 +36,7 @@ class Tone(StrEnum):
     MUTED = "muted"
     """Background: frames, axes, small notes."""
     PAGE = "page"
-    """The colour of the page: a cover for what a narrow picture scrolls below it."""
+    """The colour of the page: a box that is not seen, but has words or can be clicked."""
 
 
 class Colours(NamedTuple):

@@ -153,8 +153,7 @@ class Figure(anywidget.AnyWidget):
 
     @property
     def fingerprint(self) -> str:
-        data = json.dumps(_to_json(self.content), sort_keys=True)
-        return sha256(data.encode()).hexdigest()[:16]
+        return sha256(json.dumps(_to_json(self.content), sort_keys=True).encode()).hexdigest()[:16]
 
     def text(self, *options: int) -> list[str]:
         return list(self.content.scenes[options].text if options else self.first_scene.text)

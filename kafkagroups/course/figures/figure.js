@@ -154,9 +154,13 @@ function narrowMark(mark, { narrow }) {
   [narrowed.x, narrowed.y] = move(mark.x, mark.y);
   const squeeze = findPart(mark.x, mark.y)[5];
   if (mark.is_pinned || squeeze === 1) return narrowed;
-  if (mark.kind === "box") return squeezeBox(narrowed, move(mark.x + mark.width, mark.y), squeeze);
+  const [right] = measureNarrow(narrow);
+  if (mark.kind === "box") {
+    const box = squeezeBox(narrowed, move(mark.x + mark.width, mark.y), squeeze);
+    return { ...box, x: Math.min(box.x, right - box.width) };
+  }
   if (mark.anchor === "middle" && mark.size < 12) narrowed.text = mark.text?.replace(" ", "\n"); // Small words stand below each other.
-  else if (mark.anchor === "start") narrowed.x -= Math.max(0, findExtent(narrowed).right - measureNarrow(narrow)[0]);
+  else if (mark.anchor === "start") narrowed.x -= Math.max(0, findExtent(narrowed).right - right);
   return narrowed;
 }
 

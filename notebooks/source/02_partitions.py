@@ -190,7 +190,7 @@ for coordinator, version in [("new", "4.3.1"), ("classic", "3.9.2")]:
 # %% [markdown]
 # ## From 50 partitions to 60, step by step
 #
-# In the figure, each cell is a partition. A dot is one of the 120 groups, and a coloured box is the commit of a group of the shop. To show how old an offset is, each group commits the number 50 before the widening, and 60 after it. A dashed box: old records that stayed in the group's former partition. A question mark: brokers look here for a commit, and there is none.
+# In the figure, each cell is a partition. A dot is one of the 120 groups, and a box is the commit of a group of the shop. The group that you follow has its colour. To show how old an offset is, each group commits the number 50 before the widening, and 60 after it. A dashed box: old records that stayed in the group's former partition. A question mark: brokers look here for a commit, and there is none.
 #
 # When the consumers restart, switch between the coordinators, and compare what they find. The last step widens the topic again, to 65 partitions, with a new danger: some groups get their first partition back, and with it an offset that is long outdated. <span class="live-only">You can also type a name of your own.</span>
 

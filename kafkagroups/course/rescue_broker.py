@@ -97,12 +97,11 @@ def show_worked_rescue() -> None:
     corrected = folder / "corrected.json"
     corrected.write_text(json.dumps(plan), encoding="utf-8")
     parts = (
-        "**The plan.** 3.9.2 does not know the types of records 295 and 298 of partition 20, so it skips them. 4.x "
-        "fails at them. `--past-damage` reads what is behind the damaged batch.",
+        "**The plan.** 3.9.2 skips the records 295 and 298 of partition 20, and 4.x fails at them. `--past-damage` "
+        "also reads what is behind the damaged batch.",
         f"```text\n$ {PLAN_COMMAND}\n```",
-        "**The correction.** If a group is in two partitions, 4.x answers only from the new one (`bean-orders`: 525), "
-        "and 3.9.2 from the one that it loads first, here the old one (920). The higher offset is right if the group "
-        "began again at the start or was set by hand. With `latest`, it skips records, and the old one is right.",
+        "**The correction.** For a group in two partitions, 3.9.2 answers from the one that it loads first, here the "
+        "old one. But the higher offset is right, because no group began at the end (see step 3 of the solution).",
         f"```python\n{inspect.getsource(correct_plan)}```",
         "**The new broker.**",
     )
@@ -121,7 +120,7 @@ def correct_plan(plan: dict[str, Any]) -> None:
 
 def find_missing() -> list[str]:
     if os.environ.get(VARIABLE) == RECORDED:
-        return [f"the environment variable {VARIABLE} is {RECORDED}"]
+        return [f"the environment has {VARIABLE}={RECORDED}"]
     missing = []
     try:
         find_java()

@@ -233,34 +233,28 @@ class Shard(ABC):
     def replay_group(self, offset: int, record: Record, group_id: str) -> None:
         """Apply a record that is not an offset record."""
 
-    def decode_record(self, log_record: LogRecord) -> tuple[Record, str]:
+    def decode_record(self, log_record: LogRecord, keys: LogKeys) -> DecodedRecord:
         try:
-            record = serde.decode(log_record.key, log_record.value, self.dialect)
+            key, group_id, partition = keys[log_record.key]
+            record = serde.decode_with_key(key, log_record.value)
         except BadBytes as error:
             error.offset = log_record.offset
             raise
-        group_id = find_group_id(record)
-        if group_id is None:
-            return record, ""
-        self.seen_group_ids[group_id] = None
-        return record, group_id
+        if group_id is not None:
+            self.seen_group_ids[group_id] = None
+        return log_record.offset, group_id or "", partition, record
 
     def decode_records(self, batch: Batch, keys: LogKeys, observer: Observer) -> Iterator[DecodedRecord]:
         is_observed = observer is not NO_OBSERVER
-        seen_group_ids = self.seen_group_ids
         for index, log_record in enumerate(batch.records):
             if is_observed:
                 observer.start_record(index)
             try:
-                key, group_id, partition = keys[log_record.key]
-                record = serde.decode_with_key(key, log_record.value)
+                decoded = self.decode_record(log_record, keys)
             except BadBytes as error:
                 error.file = batch.file
-                error.offset = log_record.offset
                 raise
-            if group_id is not None:
-                seen_group_ids[group_id] = None
-            yield log_record.offset, group_id or "", partition, record
+            yield decoded
 
 
 def has_separate_offset_cache(dialect: Dialect) -> bool:

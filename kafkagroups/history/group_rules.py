@@ -1,7 +1,7 @@
 """The rules about groups: which commit too often, keep offsets that nobody needs, are too many, or look the same.
 
-- `busy_group`: a group wrote more than half of at least MIN_BUSY_RECORDS records of a partition, and more than
-  BUSY_RATE commits a second for each of its offsets. Consumers with enable.auto.commit write 0.2 a second.
+- `busy_group`: in at least MIN_STANDSTILL_MS, a group wrote more than half of at least MIN_BUSY_RECORDS records of a
+  partition, and more than BUSY_RATE commits a second for each of its offsets. enable.auto.commit writes 0.2 a second.
 - `large_commits`: a group wrote more than half of the bytes of a partition of at least MIN_LARGE_BYTES, with records of
   more than LARGE_RECORD_BYTES: its commits have long metadata, or its many members have long assignments.
 - `unsubscribed_offsets`: a group has members, none of them subscribes to the topic of an offset, and nothing was
@@ -68,7 +68,8 @@ def find_dominant_groups(partition: Partition) -> Iterator[Finding]:
         offsets = 0 if parts is None else len(parts.offsets)
         commits = partition.commits[group_id]
         is_majority = counts.records >= MIN_BUSY_RECORDS and 2 * commits > counts.records
-        if is_majority and offsets and seconds and commits / seconds / offsets > BUSY_RATE:
+        is_long = counts.span_ms >= MIN_STANDSTILL_MS
+        if is_long and is_majority and offsets and commits / seconds / offsets > BUSY_RATE:
             what = (
                 f"Group {group_id} wrote {commits} of {counts.records} records: {commits / seconds / offsets:.1f} a "
                 f"second for each of its {count_of(offsets, 'offset')}."
@@ -189,7 +190,7 @@ def find_recreated(signs: Iterable[tuple[int | None, str, Recreation]]) -> Itera
         shown_by = "its offsets were deleted with it, and the first commits after that are lower than the last before"
         if first.ids is not None:
             shown_by = f"its id changed from {first.ids[0]} to {first.ids[1]}"
-        what = f"Topic {topic} was created again{time}: {shown_by} ({list_groups(groups)})."
+        what = f"Topic {topic} was created again{time}: {shown_by}. Commits of {list_groups(groups)} show it."
         remedy = (
             f"Do not set offsets of {topic} from before that time, by hand or from a rescue plan: their records are "
             "gone, and a consumer would skip new ones or start at auto.offset.reset. If a group's first commit there "

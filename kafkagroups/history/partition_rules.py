@@ -106,7 +106,7 @@ def find_uncleaned(stats: Stats, rules: Dialect) -> Iterator[Finding]:
             continue
         what = (
             f"The log cleaner has stopped, or it cannot clean this partition{_describe_last_pass(counts)}: it has "
-            f"left out {count_of(counts.dirty_segments, 'closed segment')} with {counts.dirty_bytes} bytes, "
+            f"not cleaned {count_of(counts.dirty_segments, 'closed segment')} with {counts.dirty_bytes} bytes, "
             f"{counts.dirty_bytes / (counts.bytes - counts.uncleanable_bytes):.0%} of what it can clean."
         )
         if proofs:

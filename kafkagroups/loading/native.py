@@ -356,6 +356,7 @@ def replay_other_records(
     """
     is_classic = isinstance(shard, replay.ClassicShard)
     groups = shard.groups
+    keys = replay.LogKeys(shard.dialect)
     last_removals: dict[str, int] = {}
     for offset, commit_before, key, value, is_plain in records:
         if is_plain:
@@ -364,7 +365,7 @@ def replay_other_records(
             _replay_plain(shard, group_id, offset, key, value)
             yield group_id, offset, (key, value), True
         else:
-            record, group_id = shard.decode_record(LogRecord(offset, NO_TIMESTAMP, key, value))
+            _, group_id, _, record = shard.decode_record(LogRecord(offset, NO_TIMESTAMP, key, value), keys)
             if not is_classic and commit_before >= 0 and group_id not in groups:
                 groups[group_id] = Group(group_id, shard.partition)
                 yield group_id, commit_before, None, True

@@ -346,7 +346,7 @@ def _copy_batch(
     for record in batch.records:
         key, value = changed.get(record.offset, (record.key, record.value))
         if record.offset in kept:
-            records.append(record._replace(key=key, value=value, attributes=0))
+            records.append(msgspec.structs.replace(record, key=key, value=value, attributes=0))
         is_whole = is_whole and record.offset in kept and (key, value) == (record.key, record.value)
     if len(records) != len(kept):
         raise OffsetsFall

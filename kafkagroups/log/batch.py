@@ -38,8 +38,10 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
-from typing import Any, NamedTuple, TypedDict, Unpack
+from functools import cache
+from typing import Any, TypedDict, TypeVar, Unpack
+
+import msgspec
 
 from kafkagroups.errors import BatchTooLarge, InvalidLog, UsageError
 from kafkagroups.helpers import MAX_INT64
@@ -63,7 +65,10 @@ MEMORY_BYTES_PER_RECORD = 256
 MIN_RECORD_LIMIT. Even a short record needs about this much memory."""
 
 
-class LogRecord(NamedTuple):
+T = TypeVar("T")
+
+
+class LogRecord(msgspec.Struct, frozen=True, gc=False):
     """One record of the log. `timestamp` is in ms since 1970; -1 in magic 0. `sequence` is the producer's sequence
     number; -1 without one. `size` is in bytes after decompression. Only a message of magic 0 or 1 has a checksum of its
     own: `crc`, and whether it is correct, `is_valid`.
@@ -82,7 +87,7 @@ class LogRecord(NamedTuple):
     attributes: int = 0
 
 
-@dataclass
+@dataclass(slots=True)
 class Batch:
     """A batch of magic 2, a single message of magic 0 or 1, or a wrapper of magic 0 or 1.
 
@@ -110,12 +115,14 @@ class Batch:
     position: int = 0
     file: str | None = None
     max_batch_bytes: int = field(default=MAX_BATCH_BYTES, repr=False, compare=False)
+    _content: bytes | None = field(default=None, init=False, repr=False, compare=False)
+    _records: tuple[LogRecord, ...] | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def size(self) -> int:
         return len(self.data)
 
-    @cached_property
+    @property
     def computed_crc(self) -> int:
         if self.magic >= 2:
             return crc32c(memoryview(self.data)[CRC_FROM:])
@@ -162,21 +169,28 @@ class Batch:
     def max_records(self) -> int:
         return max(MIN_RECORD_LIMIT, self.max_batch_bytes // MEMORY_BYTES_PER_RECORD)
 
-    @cached_property
+    @property
     def content(self) -> bytes:
         """The bytes of the records, decompressed. Raises InvalidLog."""
-        try:
-            return decompress_content(self)
-        except InvalidLog as error:
-            raise self._add_location(error) from None
+        if self._content is None:
+            self._content = self._read(decompress_content)
+        return self._content
 
-    @cached_property
+    @property
     def records(self) -> tuple[LogRecord, ...]:
         """The records. Raises InvalidLog if they cannot be read."""
+        if self._records is None:
+            self._records = self._read(self.parse_records)
+        return self._records
+
+    def _read(self, read: Callable[[Batch], T]) -> T:
         try:
-            return self.parse_records(self)
+            return read(self)
         except InvalidLog as error:
-            raise self._add_location(error) from None
+            error.file = self.file
+            error.position = self.position
+            error.offset = self.base_offset
+            raise error from None
 
     def check_size(self) -> None:
         """Raise BatchTooLarge if the records need more memory than `max_batch_bytes` allows.
@@ -198,12 +212,6 @@ class Batch:
             f"this compressed batch has {count} records, more than {self.max_records}; to read it, raise "
             "--max-batch-bytes (max_batch_bytes in Python and Spark)"
         )
-
-    def _add_location(self, error: InvalidLog) -> InvalidLog:
-        error.file = self.file
-        error.position = self.position
-        error.offset = self.base_offset
-        return error
 
 
 def record_count(batch: Batch) -> int:
@@ -527,8 +535,8 @@ def parse_messages(batch: Batch) -> tuple[LogRecord, ...]:
 def _convert_message(message: LogRecord, first_offset: int, append_time: int | None) -> LogRecord:
     offset = to_int64(first_offset + message.offset)
     if append_time is None or message.magic == 0:
-        return message._replace(offset=offset)
-    return message._replace(offset=offset, timestamp=append_time)
+        return msgspec.structs.replace(message, offset=offset)
+    return msgspec.structs.replace(message, offset=offset, timestamp=append_time)
 
 
 def _parse_message_set(data: bytes) -> Iterator[LogRecord]:

@@ -39,6 +39,8 @@ from hashlib import md5
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from kafkagroups.errors import BadBytes, InvalidLog, UsageError
 from kafkagroups.helpers import MAX_INT32, MAX_INT64
 from kafkagroups.log import segment_file
@@ -467,7 +469,8 @@ def _rewrite_batch(batch: Batch, records: Sequence[LogRecord], horizon_ms: int |
     attributes = batch.attributes & kept_bits
     if horizon_ms is not None:
         attributes |= DELETE_HORIZON
-    return encode_replacement(batch, [record._replace(attributes=0) for record in records], attributes, horizon_ms)
+    rewritten = [msgspec.structs.replace(record, attributes=0) for record in records]
+    return encode_replacement(batch, rewritten, attributes, horizon_ms)
 
 
 def encode_replacement(

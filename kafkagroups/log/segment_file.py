@@ -23,7 +23,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
-from functools import partial
 from io import BytesIO, FileIO
 from typing import NamedTuple
 
@@ -254,46 +253,47 @@ def find_frames(data: BytesLike, position: int = 0, *, any_magic: bool = False) 
         position = frame.end
 
 
-def find_frame(data: BytesLike, position: int, *, any_magic: bool = False, data_start: int = 0) -> Frame:
-    frame = _check_frame(data, position, len(data) - position, any_magic=any_magic)
-    return Frame(data_start + position, *frame[1:])
+def find_frame(
+    data: BytesLike, position: int, *, any_magic: bool = False, data_start: int = 0, available: int | None = None
+) -> Frame:
+    """Return the frame at one position of `data`, which begins at `data_start` of its segment.
 
-
-def _check_frame(data: BytesLike, position: int, available: int, *, any_magic: bool = False) -> Frame:
-    """Return the frame at one position, from which `available` bytes follow up to the end of the segment.
-
-    At least the beginning of the batch up to its magic must be in `data`.
+    `available` bytes follow up to the end of the segment, by default those in `data`, which must have at least the
+    beginning of the batch up to its magic.
     """
-    broken = partial(_make_broken_frame, data, position, available)
+    available = len(data) - position if available is None else available
+    start = data_start + position
+
+    def make_broken_frame(state: FrameState, reason: str) -> Frame:
+        # To check all bytes takes time. Usually the first bytes are not zero, so these bytes are checked first.
+        if not any(memoryview(data)[position : position + LOG_OVERHEAD]) and is_zeros(data, position):
+            state = FrameState.ZEROS
+        return Frame(start, available, -1, -1, -1, state, reason)
+
     if available < LOG_OVERHEAD:
-        return broken(FrameState.INCOMPLETE, f"expected a batch, found only {available} bytes")
+        return make_broken_frame(FrameState.INCOMPLETE, f"expected a batch, found only {available} bytes")
     offset, length = offset_and_length.unpack_from(data, position)
     if length < _MIN_LENGTH:
-        return broken(FrameState.DAMAGED, f"expected a batch length of at least {_MIN_LENGTH}, found {length}")
+        reason = f"expected a batch length of at least {_MIN_LENGTH}, found {length}"
+        return make_broken_frame(FrameState.DAMAGED, reason)
     size = LOG_OVERHEAD + length
     if size > available:
-        return broken(FrameState.INCOMPLETE, f"expected a batch of {size} bytes, found only {available} bytes")
+        reason = f"expected a batch of {size} bytes, found only {available} bytes"
+        return make_broken_frame(FrameState.INCOMPLETE, reason)
     magic = data[position + MAGIC_POSITION]
     if any_magic:
-        return Frame(position, size, offset, offset, magic, FrameState.WHOLE)
+        return Frame(start, size, offset, offset, magic, FrameState.WHOLE)
     if magic >= len(_MIN_BATCH_BYTES):
         signed_magic = magic - 256 if magic > 127 else magic  # The magic is an int8.
-        return broken(FrameState.DAMAGED, f"expected magic 0, 1 or 2, found {signed_magic}")
+        return make_broken_frame(FrameState.DAMAGED, f"expected magic 0, 1 or 2, found {signed_magic}")
     if size < _MIN_BATCH_BYTES[magic]:
         reason = f"expected at least {_MIN_BATCH_BYTES[magic]} bytes in a batch of magic {magic}, found {size}"
-        return broken(FrameState.DAMAGED, reason)
+        return make_broken_frame(FrameState.DAMAGED, reason)
     last_offset = offset
     if magic == 2 and position + _LAST_OFFSET_DELTA_POSITION + 4 <= len(data):
         (last_offset_delta,) = _int32.unpack_from(data, position + _LAST_OFFSET_DELTA_POSITION)
         last_offset = to_int64(offset + last_offset_delta)
-    return Frame(position, size, offset, last_offset, magic, FrameState.WHOLE)
-
-
-def _make_broken_frame(data: BytesLike, position: int, available: int, state: FrameState, reason: str) -> Frame:
-    # To check all bytes takes time. Usually the first bytes are not zero, so these bytes are checked first.
-    if not any(memoryview(data)[position : position + LOG_OVERHEAD]) and is_zeros(data, position):
-        state = FrameState.ZEROS
-    return Frame(position, available, -1, -1, -1, state, reason)
+    return Frame(start, size, offset, last_offset, magic, FrameState.WHOLE)
 
 
 def mark_too_large(frame: Frame, max_batch_bytes: int) -> Frame:
@@ -357,7 +357,7 @@ def read_frames(
             _, length = offset_and_length.unpack_from(data)
             missing_bytes = LOG_OVERHEAD + length - len(data)
             if length > MAX_BATCH_BYTES and isinstance(file, SegmentFile):
-                frame = mark_too_large(_check_frame(data, 0, file.end - position), max_batch_bytes)
+                frame = mark_too_large(find_frame(data, 0, available=file.end - position), max_batch_bytes)
                 if frame.state is not FrameState.WHOLE:
                     yield frame._replace(position=position), data
                     return

@@ -32,6 +32,7 @@ from __future__ import annotations
 
 import base64
 import struct
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple, TypeVar, cast, dataclass_transform
 
@@ -166,13 +167,17 @@ _make_format = cache(MessageFormat)
 def present_fields(cls: type[Message], form: MessageFormat) -> PresentFields:
     present = [spec for spec in field_specs(cls) if spec.is_in(form)]
     tagged = {spec.tag: spec for spec in present if spec.tag is not None}
-    untagged = [(spec.name, spec.json_name, spec.wire, spec.nullable) for spec in present if spec.tag is None]
+    untagged = [(spec.name, spec.json_name, spec.wire.read, spec.nullable) for spec in present if spec.tag is None]
     return PresentFields(present, untagged, tagged)
+
+
+Read = Callable[[bytes, int, MessageFormat, bool], tuple[Any, int]]
+"""`Wire.read`."""
 
 
 class PresentFields(NamedTuple):
     specs: list[FieldSpec]
-    untagged: list[tuple[str, str, Wire, bool]]
+    untagged: Sequence[tuple[str, str, Read, bool]]
     tagged: dict[int, FieldSpec]
 
 
@@ -231,8 +236,8 @@ def read_struct(cls: type[M], buffer: bytes, position: int, form: MessageFormat)
     values: dict[str, Any] = {}
     place = _TAG_SECTION
     try:
-        for name, place, wire, nullable in fields.untagged:  # noqa: B007  # The errors below need the place.
-            values[name], position = wire.read(buffer, position, form, nullable)
+        for name, place, read, nullable in fields.untagged:  # noqa: B007  # The errors below need the place.
+            values[name], position = read(buffer, position, form, nullable)
         if form.flexible:
             unknown: list[TaggedField] = []
             place = _TAG_SECTION

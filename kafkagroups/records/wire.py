@@ -205,12 +205,13 @@ class Int(Wire):
     def __init__(self, name: str, code: str) -> None:
         self.name = name
         self.struct = struct.Struct(">" + code)
-        bits = self.struct.size * 8
+        self.size = self.struct.size
+        bits = self.size * 8
         self.minimum = 0 if code.isupper() else -(2 ** (bits - 1))
         self.maximum = self.minimum + 2**bits - 1
 
     def read(self, buffer: bytes, position: int, form: MessageFormat, nullable: bool) -> tuple[int, int]:
-        return self.struct.unpack_from(buffer, position)[0], position + self.struct.size
+        return self.struct.unpack_from(buffer, position)[0], position + self.size
 
     def write(self, out: bytearray, value: Any, form: MessageFormat, nullable: bool) -> None:
         try:

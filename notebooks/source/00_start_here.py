@@ -5,7 +5,7 @@
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
-# | check your set-up; solve an exercise; say what a committed offset means; find the partition of any group; choose your path through the course | {{minutes}} + 10 for later | no |
+# | check your set-up; solve an exercise; say what a committed offset means; find the partition of any group; choose your path | {{minutes}} + 10 for later | no |
 #
 # **Which Kafka:** 4.x, with the files and answers of a real 4.3.1 broker. Everything in this lesson is also true for 3.9.
 #
@@ -16,11 +16,11 @@
 #
 # Kafka stores streams of records, and programs called consumers read them in order. A consumer that crashes must continue where it stopped, so its position has to live outside the consumer. Kafka itself stores the positions. But the server that stores them can crash, too, so who remembers them?
 #
-# This course shows the bytes that Kafka stores for a position, and the rules by which Kafka answers when a consumer asks for its position. If you know both, you can predict what Kafka answers after a crash, explain why a position went back or disappeared, and restore positions that were lost.
+# This course shows the bytes that Kafka stores for a position, and the rules by which Kafka answers when a consumer asks for its position. With both, you can predict the answer after a crash, explain why a position went back, and restore lost positions.
 #
 # ## Is your set-up right?
 #
-# This page is a notebook. Click the next cell and press **Shift + Enter** to run it. You can skip the code of most cells; what matters is the output. Here, each line must say `ok`, or it says what to do.
+# This page is a notebook. Click the next cell and press **Shift + Enter** to run it. You can skip the code of most cells; what matters is the output. Here, each line must say `ok`. If a line does not, it says what to do.
 
 # %%
 from kafkagroups.cli import doctor
@@ -33,7 +33,7 @@ for check in doctor.run_checks():
 # %% [markdown]
 # ## Your first look inside
 #
-# Kafka keeps all positions in one place, `__consumer_offsets`. The next cell contains one record from there, as a real Kafka server wrote it:
+# Kafka keeps all positions in one place, `__consumer_offsets`. This is one record from there, as a real Kafka server wrote it:
 
 # %%
 import kafkagroups as kg
@@ -48,27 +48,27 @@ print("partition", record.key.partition)
 print("offset   ", record.value.offset)
 
 # %% [markdown]
-# You have decoded your first commit. It means that the group `billing` continues at offset 42 in partition 2 of the topic `orders`.
+# You have decoded your first commit: the group `billing` continues at offset 42 in partition 2 of the topic `orders`.
 #
 # ## What Kafka stores
 #
-# A [**record**](../docs/handbook/glossary.md#record) is one message, with a key and a value. Records are collected in [**topics**](../docs/handbook/glossary.md#topic), for example `orders`. Because one machine may be too small for a topic, it is divided into numbered [**partitions**](../docs/handbook/glossary.md#partition); `orders-0` is partition 0 of `orders`. The partitions are stored on [**brokers**](../docs/handbook/glossary.md#broker), the servers of Kafka, and several brokers form a [**cluster**](../docs/handbook/glossary.md#cluster).
+# A [**record**](../docs/handbook/glossary.md#record) is one message, with a key and a value. Records are collected in [**topics**](../docs/handbook/glossary.md#topic), for example `orders`. Because one machine may be too small for a topic, the topic is divided into numbered [**partitions**](../docs/handbook/glossary.md#partition); `orders-0` is partition 0 of `orders`. The partitions are stored on [**brokers**](../docs/handbook/glossary.md#broker), the servers of Kafka, and several brokers form a [**cluster**](../docs/handbook/glossary.md#cluster).
 #
-# A partition is a list, its [**log**](../docs/handbook/glossary.md#log). New records are only [appended](../docs/handbook/glossary.md#append), at the end, so the place of a record never changes, and its number can serve as its address. This number is its [**offset**](../docs/handbook/glossary.md#offset); the first record has the offset 0.
+# A partition is a list, its [**log**](../docs/handbook/glossary.md#log). New records are only [appended](../docs/handbook/glossary.md#append), at the end, so the place of a record never changes. The number of this place is the record's [**offset**](../docs/handbook/glossary.md#offset); the first record has the offset 0.
 
 # %% [markdown]
 # ## Who reads it
 #
-# If one **consumer** is too slow for a topic, several can share the work. They form a [**consumer group**](../docs/handbook/glossary.md#consumer-group), which has a name, its [**group id**](../docs/handbook/glossary.md#group-id). The consumers are the [**members**](../docs/handbook/glossary.md#member) of the group, and the partitions are divided among them so that each partition has one reader.
+# If one **consumer** is too slow for a topic, several can share the work. They are the [**members**](../docs/handbook/glossary.md#member) of a [**consumer group**](../docs/handbook/glossary.md#consumer-group), which has a name, its [**group id**](../docs/handbook/glossary.md#group-id). The partitions are divided among the members, so that each partition has one reader.
 #
-# From time to time, a consumer tells a broker how far it has read a partition. This request is a [**commit**](../docs/handbook/glossary.md#commit), and the position that the broker stores is the [committed offset](../docs/handbook/glossary.md#committed-offset). It belongs to the group, not to the consumer, because another member may have to continue. By definition, it is the offset of the **next** record to read.
+# Now and then, a consumer tells a broker how far it has read a partition. This request is a [**commit**](../docs/handbook/glossary.md#commit), and the position that the broker stores is the [committed offset](../docs/handbook/glossary.md#committed-offset): the offset of the **next** record to read. The committed offset belongs to the group, not to the consumer, because another member may have to continue.
 #
-# If a broker stops, another one takes over its work, which is a [**failover**](../docs/handbook/glossary.md#failover). The committed offsets must survive it.
+# If a broker stops, another broker takes over its work. This is a [**failover**](../docs/handbook/glossary.md#failover), and the committed offsets must survive it.
 
 # %% [markdown]
 # ## How an exercise works
 #
-# Lessons 00 to 13 have three exercises each, one of them *for later*. Replace `...` by your answer, run the cell, and run the check after it. The check prints one line: **✓** right, **✗** wrong, **!** your code failed or did not end, **·** not attempted.
+# Lessons 00 to 13 have three exercises each. One of them is *for later*, when you have time: no lesson needs it. Replace `...` by your answer, run the cell, and run the check after it. The check prints one line: **✓** right, **✗** wrong, **!** your code failed or did not end, **·** not attempted.
 #
 # A consumer has read the records 0 to 16 of a partition. Which offset does it commit?
 
@@ -86,13 +86,13 @@ course.check("next_record", next_record)
 # %% [markdown]
 # ## A consumer in ten lines
 #
-# In this pseudo-code, as in all lessons, the names are those of Kafka's Java client:
+# This is pseudo-code, with the names of Kafka's Java client, as in all lessons:
 #
 # ```
 #  1  def on_partitions_revoked(partitions):
 #  2      consumer.commitSync()
 #  3
-#  4  consumer = Consumer({"group.id": "billing"})
+#  4  consumer = Consumer({"group.id": "billing", "enable.auto.commit": False})
 #  5  consumer.subscribe(["orders"], on_partitions_revoked)
 #  6  while True:
 #  7      records = consumer.poll()
@@ -101,19 +101,32 @@ course.check("next_record", next_record)
 # 10      consumer.commitAsync()
 # ```
 #
-# - **Line 5**: `subscribe` makes the consumer a member of the group, so it gets a share of the partitions of `orders`.
+# The lines run in this order:
+#
+# - **Line 4** names the group, and switches off *auto commit*, because line 10 commits.
+# - **Line 5** makes the consumer a member of the group, so the consumer gets a share of the partitions of `orders`.
 # - **Line 7**: `poll` returns the next records of these partitions.
 # - **Line 10** commits the position after these records. `commitAsync` does not wait for the answer; `commitSync` does.
-# - **Line 1**: a [*rebalance*](../docs/handbook/glossary.md#rebalance) divides the partitions again, for example when a consumer joins. Before `poll` gives up partitions, it calls this function. Here the consumer commits its last position, so that the next reader continues exactly there.
+# - **Lines 1 and 2** run in a [*rebalance*](../docs/handbook/glossary.md#rebalance), which divides the partitions again, for example when a consumer joins. Before the consumer gives up partitions, `poll` calls this function, which commits the last position. So the next reader continues exactly there.
 
 # %% [markdown]
 # ## Read but not committed
 #
-# The commit is all that a broker stores about your progress. It does not know which records you have received or finished. So if a consumer dies, another member of the group continues at the committed offset, and receives every record from there on, also those that the dead consumer had read but not committed.
+# The commit is all that a broker stores about your progress. The broker does not know which records you have received or finished. So if a consumer dies, another member of the group continues at the committed offset. It receives every record from there on, also those that were read but not committed.
 #
-# What is repeated or lost therefore depends on the order of two steps in your program. If you process first and commit afterwards, as in lines 9 and 10, a crash in between repeats records: each is processed *at least once*. If you commit first, a crash in between skips them: each is processed *at most once*.
+# What is repeated or lost depends on the order of two steps. If you process first and commit afterwards, as in lines 9 and 10, a crash in between repeats records: each is processed *at least once*. If you commit first, a crash in between skips records: each is processed *at most once*.
 #
-# Many programs have no line 10, because by default `poll` commits for them (`enable.auto.commit=true`), though not more often than once in 5 seconds. When you call `poll` again, the consumer assumes that you have finished the records of the *previous* `poll`, and commits the position after them. This is safe if your loop processes all records before it calls `poll` again. If the loop hands records to another thread, their position can be committed before that thread is done, and then a crash skips them. Such a program needs `enable.auto.commit=false`, and commits an offset only when all records before it are done.
+# ## Auto commit
+#
+# Many programs have no line 10, because auto commit is on by default (`enable.auto.commit=true`). Then `poll` itself commits, at most once in 5 seconds:
+#
+# ```
+#  poll()       returns the records 0 to 16
+#  process      your loop works on the records 0 to 16
+#  poll()       commits 17, and returns the records from 17 on
+# ```
+#
+# The second `poll` assumes that the first one's records are done. This is true if your loop processes all records before it calls `poll` again. If the loop hands them to another thread, 17 may be committed while that thread still works, and a crash then skips the rest. Such a program needs `enable.auto.commit=false`, and commits an offset only when all records before it are done.
 
 # %% [markdown]
 # ## Exercise: three crashes
@@ -137,14 +150,16 @@ course.check("processed_twice", processed_twice)
 # %% [markdown]
 # ## Why a topic?
 #
-# In the first versions of Kafka, consumers stored their offsets in ZooKeeper, a separate service. ZooKeeper is slow for frequent small writes, and consumers commit every few seconds. Frequent small appends, with copies on several brokers, are what Kafka itself is built for.
+# At first, consumers stored their offsets in ZooKeeper, a separate service. ZooKeeper is slow for frequent small writes, and consumers commit every few seconds. Kafka itself is built for frequent small appends.
 #
-# So Kafka 0.8.2 moved the offsets into a topic of its own, `__consumer_offsets`. It is *internal*: the brokers create it and write to it. It is also [*compacted*](../docs/handbook/glossary.md#compaction): brokers remove a record if a newer one has the same key (here the group, the topic and the partition), and the other records keep their offsets. So the topic stays small although groups commit all day (lesson 10).
+# So Kafka 0.8.2 moved the offsets into a topic of its own, `__consumer_offsets`. The topic is *internal*: the brokers create it and write to it. It is also [*compacted*](../docs/handbook/glossary.md#compaction): brokers remove a record if a newer record has the same key (here the group, the topic and the partition). So the topic stays small although groups commit all day (lesson 10).
+#
+# The record of a commit therefore has two offsets: its own, which is its place in this log, and the committed offset inside it.
 
 # %% [markdown]
 # ## Where a group lives
 #
-# The topic `__consumer_offsets` has 50 partitions, and all records about a group are in **one** of them. The name of the group decides which one. The lessons follow the groups of a small shop, Harbour Coffee.
+# The topic `__consumer_offsets` has 50 partitions, and all records about a group are in **one** of them. The group's name decides in which one. The lessons follow the groups of a small shop, Harbour Coffee.
 #
 # The next question is a *prediction*. Write what you expect, and run both cells. If you write nothing, the answer stays folded until you click it.
 #
@@ -169,7 +184,7 @@ with course.fold("different_partitions", different_partitions, len(set(home.valu
 #
 # </details>
 #
-# One broker manages all groups of a partition. It is the [*coordinator*](../docs/handbook/glossary.md#coordinator) of these groups. The part of its software that does this work is called the coordinator, too. Replace `my-team` by your own group:
+# One broker manages all groups of a partition. This broker is the [*coordinator*](../docs/handbook/glossary.md#coordinator) of these groups. Replace `my-team` by your own group:
 
 # %%
 kg.partition_for("my-team", partitions=50)
@@ -189,11 +204,9 @@ course.check("home_of_promo", home_of_promo)
 # %% [markdown]
 # ## The same bytes, the same answers
 #
-# One night, the shop's brokers were killed, and this course has the files from their disks. `kg.load` rebuilds the groups from these files, as a broker does when it starts.
+# One night, the shop's brokers were killed, and this course has the files from their disks. `kg.load` rebuilds all groups of the shop from these files, as a broker does when it starts.
 #
-# The coordinator was rewritten for Kafka 4.0. The lessons teach this [*new coordinator*](../docs/handbook/glossary.md#new-coordinator), and a section near the end of each lesson says what the [*classic coordinator*](../docs/handbook/glossary.md#classic-coordinator), up to 3.9, does differently. The notebooks run both as models: programs in Python that follow Kafka's rules.
-#
-# In the table, a `Stable` group has members; an `Empty` group has none, but it can have offsets. `mailer` and `promo` are missing, because they were deleted before that night.
+# In the table, a `Stable` group has members. An `Empty` group has none, but it can have offsets. `mailer` and `promo` are missing, because they were deleted before that night.
 
 # %%
 groups = kg.load(course.find_data("harbour/4.3.1"), coordinator="new")
@@ -204,7 +217,7 @@ for name in sorted(groups):
     print(f"{name:<12} {group.state.value:<7} {len(group.members):>7} {len(group.offsets):>8}")
 
 # %% [markdown]
-# Are these groups right? A real 4.3.1 broker was started on the same files, and a client asked it for all offsets. The next cell prints its answers about two groups, and compares *all* of its answers with ours. If they are the same, it prints ✓:
+# Are these groups right? A real 4.3.1 broker was started on the same files, and a client asked it for all offsets. The next cell prints its answers about two groups, and a ✓ if *all* of its answers are the same as ours:
 
 # %%
 answered = course.read_answers("harbour/4.3.1")["offsets"]
@@ -217,9 +230,14 @@ ours = course.fetch_offsets(groups, answered)
 course.compare_with_broker(ours, answered, "4.3.1")
 
 # %% [markdown]
+# ## Two coordinators
+#
+# The code in a broker that manages groups is the *group coordinator*. It was rewritten for Kafka 4.0, so there are two. The lessons teach the [*new coordinator*](../docs/handbook/glossary.md#new-coordinator) of 4.x; a section near the end of each lesson says what the [*classic coordinator*](../docs/handbook/glossary.md#classic-coordinator), up to 3.9, does differently. The notebooks do not run Kafka: they contain a *model* of each coordinator, a Python program that follows its rules.
+
+# %% [markdown]
 # ## Your progress
 #
-# A file next to the lessons stores which checks have passed. `course.reset()` deletes only this file.
+# A file next to the lessons stores which checks have passed; `course.reset()` deletes it.
 
 # %%
 course.progress()
@@ -229,26 +247,24 @@ course.progress()
 #
 # | you are | read these lessons | also |
 # |---|---|---|
-# | an application developer | 01 to 11 | 13, if you set `group.protocol=consumer` |
-# | an operator | 01 to 11, and 13 | 12, if you run a program that reads the topic |
-# | a contributor to Kafka, or curious | all, in order | |
-#
-# Lesson 14 is for everyone who has read lessons 01 to 11.
+# | an application developer | 01 to 11, and 14 | 13, if you set `group.protocol=consumer` |
+# | an operator | 01 to 11, 13 and 14 | 12, if your programs read the topic |
+# | a contributor to Kafka, or curious | all | |
 #
 # | lesson | the question it answers |
 # |---|---|
 # | [01 · Records](01_records.ipynb) | What exactly is stored for a commit, and for a group? |
-# | [02 · Partitions](02_partitions.ipynb) | On which of 50 partitions does a group live, and why must the number of partitions never change? |
+# | [02 · Partitions](02_partitions.ipynb) | On which of 50 partitions does a group live, and why must there always be 50? |
 # | [03 · The log](03_the_log.ipynb) | What does the file on disk look like? |
 # | [04 · Storing](04_storing.ipynb) | What happens between `commitSync()` and the answer? |
 # | [05 · Fetching](05_fetching.ipynb) | Why is the topic never read when a consumer asks for its offset? |
 # | [06 · The group's life](06_the_groups_life.ipynb) | What does a rebalance do, and what does a death cost? |
-# | [07 · Who may commit](07_who_may_commit.ipynb) | Which checks does a coordinator make before it stores a commit? |
+# | [07 · Who may commit](07_who_may_commit.ipynb) | Which checks must a commit pass? |
 # | [08 · Transactions](08_transactions.ipynb) | When does an offset in a transaction count? |
-# | [09 · Deleting](09_deleting.ipynb) | How do you delete from a file that only grows? |
+# | [09 · Deleting](09_deleting.ipynb) | How do you delete from a growing file? |
 # | [10 · Compaction](10_compaction.ipynb) | Why does the topic stay small, and when does it not? |
 # | [11 · Loading](11_loading.ipynb) | A broker dies. How does the next one rebuild everything? |
-# | [12 · Loading at scale](12_loading_at_scale.ipynb) | When is one process enough to load the topic, and what does Spark add? |
+# | [12 · Loading at scale](12_loading_at_scale.ipynb) | When is one process enough, and what does Spark add? |
 # | [13 · The new protocols](13_the_new_protocols.ipynb) | What do consumer, share and streams groups record? |
 # | [14 · Forensics](14_forensics.ipynb) | Ten incidents: what does the log say? |
 #
@@ -259,7 +275,7 @@ course.progress()
 #
 # <details><summary>Why did Kafka move the offsets from ZooKeeper into a topic?</summary>
 #
-# ZooKeeper is slow for frequent small writes, and consumers commit every few seconds. Kafka itself is built for frequent writes.
+# Thousands of consumers commit every few seconds, and each commit is a small write. ZooKeeper is slow for that, and a Kafka topic is fast.
 #
 # </details>
 #
@@ -268,25 +284,25 @@ course.progress()
 # - A commit becomes a record in the topic `__consumer_offsets`.
 # - The committed offset is the offset of the next record to read.
 # - A broker knows only commits, so records that were read but not committed are read again after a crash.
-# - All records of a group are in one partition, and the name of the group decides which one.
+# - All records of a group are in one partition; the group's name decides which.
 # - After a crash, the next broker reads this partition and has the same groups again.
 
 # %% [markdown]
 # ## For your consumer
 #
 # - Process first and commit afterwards if you would rather repeat records than lose them.
-# - With auto commit, finish the records of a `poll` before you call it again.
-# - If your results are Kafka records, too, a *transaction* stores them together with the offsets, so nothing counts twice (lesson 08). If they go to a database, write them so that a record which is processed twice has the same effect as once.
+# - With auto commit, finish the records of one `poll` before you call `poll` again.
+# - If your results are Kafka records, too, a *transaction* stores them together with the offsets, so nothing counts twice (lesson 08). If your results go to a database, make the processing *idempotent*: processing a record twice has the same effect as processing it once.
 
 # %% [markdown]
 # ## At 3 am
 #
-# While the cluster runs, `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing` shows the committed offsets of a group, and in the column LAG, how many records it is behind.
+# `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing` shows the committed offsets of a group. The column LAG says how many records the group is behind.
 #
-# The command `kafkagroups`, which belongs to this course, runs on your own machine. It reads a **copy** of a broker's files, so it can do no harm; [the runbook](../docs/operator.md#how-to-copy-a-partition) shows how to copy them while the brokers run, and leads [from each symptom](../docs/operator.md#symptoms) to a command. The lessons call the copy PATH. For example, `kafkagroups load PATH` lists the groups and offsets that the next broker would have.
+# The command `kafkagroups` of this course runs on your own machine. It reads a **copy** of a broker's files, so it can do no harm. The lessons call this copy PATH: for example, `kafkagroups load PATH` lists the groups and offsets that the next broker would have. [The runbook](../docs/operator.md#how-to-copy-a-partition) shows how to copy the files while the brokers run, and leads [from each symptom](../docs/operator.md#symptoms) to a command.
 #
 # ## What we left out, and why
 #
-# How brokers copy partitions from each other. The [glossary](../docs/handbook/glossary.md) explains all terms. Some words have [several meanings](../docs/terms.md#words-with-several-meanings), for example *classic*, *leader* and *epoch*.
+# We left out how brokers copy partitions. The [glossary](../docs/handbook/glossary.md) explains all terms. Some words have [several meanings](../docs/terms.md#words-with-several-meanings).
 #
 # **Next:** [01 · Records](01_records.ipynb): the bytes of a commit and of a group.

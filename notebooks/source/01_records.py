@@ -12,9 +12,9 @@
 # ![A key has type, group, topic and partition. A value has version, offset and more. A record without a value is a tombstone.](pictures/01.svg)
 
 # %% [markdown]
-# The bytes of a record explain three surprises: a monitor that shows nothing after an upgrade, a broker that cannot take over, and a group that looks complete although a crash interrupted its rebalance. Four things to hold on to:
+# The bytes of a record explain three surprises: a group that looks complete although a crash interrupted its rebalance, a monitor that shows nothing after an upgrade, and a broker that cannot take over. Four things to hold on to:
 #
-# 1. Each record has a [**key**](../docs/handbook/glossary.md#key), which says what the record is about, and a [**value**](../docs/handbook/glossary.md#value), which says what is true of it now. If several records have the same key, only the newest one counts, the one that is last in the log. (Lesson 08 has the one exception, transactions.)
+# 1. Each record has a [**key**](../docs/handbook/glossary.md#key), which says what the record is about, and a [**value**](../docs/handbook/glossary.md#value), the current data about it. If several records have the same key, only the newest record counts, the one that is last in the log. (Lesson 08 has the one exception, transactions.)
 # 2. A record without a value is a [**tombstone**](../docs/handbook/glossary.md#tombstone): it deletes its key.
 # 3. The key begins with the [**record type**](../docs/handbook/glossary.md#record-type), so that a reader knows what follows: 1 is an offset, 2 is a group.
 # 4. The value begins with its [**version**](../docs/handbook/glossary.md#value-version), because the fields have changed over the years.
@@ -22,7 +22,7 @@
 # %% [markdown]
 # ## A commit in hex
 #
-# The group `billing` committed its position in the topic `orders`, and a 4.3.1 broker wrote this record. Each line shows a position, 16 bytes, and the same bytes as text:
+# The group `billing` committed its position in the topic `orders`, and a 4.3.1 broker wrote this record. Each line shows a position, 16 bytes, and these bytes as text:
 
 # %%
 import kafkagroups as kg
@@ -39,12 +39,12 @@ course.hexdump(value)
 # %% [markdown]
 # ## Each byte has a name
 #
-# Where is the committed offset? The bytes contain no field names, so you find it as a broker does, by counting from the left:
+# Where is the committed offset? The bytes contain no field names, so you count from the left, as a broker does:
 #
 # - **Numbers** are *big-endian*: the high byte comes first. The offset ends with hex 23, so it is 2 · 16 + 3 = 35.
-# - **Metadata** is a text that a client may store with its offset. Before the text comes its length plus one: `07` means six bytes. This number is a *uvarint*, which takes one byte up to 127 and more bytes above (lesson 03).
-# - The [**leader epoch**](../docs/handbook/glossary.md#leader-epoch) is about `orders-0`, which the group reads. Each partition has a [**leader**](../docs/handbook/glossary.md#leader-of-a-partition), the broker that accepts its writes, and the leader epoch rises with each new leader. With this number, a consumer can notice that records were lost when the leader changed (lesson 05).
-# - **Tagged fields** are optional fields at the end, each with its own number, the tag. Tag 0 is the id of the topic: a topic that is deleted and created again has the same name but another id.
+# - **Metadata** is a text that a client may store with its offset. Before the text comes its length plus one: `07` means six bytes. The length is a *uvarint*, a number that takes one byte up to 127 and more bytes above (lesson 03).
+# - The [**leader epoch**](../docs/handbook/glossary.md#leader-epoch) belongs to `orders-0`, the partition that the group reads, not to `__consumer_offsets`. Each partition has a [**leader**](../docs/handbook/glossary.md#leader-of-a-partition), the broker that accepts its writes, and the partition's leader epoch rises with each new leader. Lesson 05 shows what a consumer does with this number.
+# - **Tagged fields** are optional fields at the end. Here `01` says that there is one such field, `00` is its number (the tag), and `10` is its length, 16 bytes. Tag 0 is the id of the topic. A topic that is deleted and created again has the same name, but another id, so a reader can tell the two apart.
 
 # %% [markdown]
 # Go through the fields with *next*, or click a block. Then choose a *changed byte*<span class="live-only">, or type one, for example `value 14=08`</span>: a changed length shifts everything that follows it.
@@ -56,7 +56,7 @@ course.RecordRibbon(key, value)
 # %% [markdown]
 # ## Exercise: a commit on paper
 #
-# This is the value of another commit of the 4.3.1 broker. Its client committed in a transaction (lesson 08), and two fields are special: the leader epoch `ff ff ff ff` is −1, which means *unknown*, and there are no tagged fields, because before Kafka 4.4 such a commit has no topic id:
+# This is the value of another commit. Its leader epoch is `ff ff ff ff`, which is −1 and means *unknown*. The last byte, `00`, says that there are no tagged fields:
 
 # %%
 course.hexdump(course.read_record(log, 33)[1])
@@ -82,14 +82,14 @@ course.check("on_paper", on_paper)
 # | in values of version 4 | a uvarint: the length plus one | `08` | `01` | `00` |
 # | in keys and older values | two bytes: the length | `00 07` | `00 00` | `ff ff`, which is −1 |
 #
-# `course.read_string` reads the older form and returns the text, and the position after it:
+# `course.read_string` reads the older form, and returns the text and the position after it:
 
 # %%
 for data in [b"\x00\x07billing", b"\x00\x00", b"\xff\xff"]:
     print(f"{data.hex(' '):<28} {course.read_string(data, 0)}")
 
 # %% [markdown]
-# A client can send an empty text or null as metadata, and the broker stores both as an empty text. A group id can be empty as well: the broker stores offsets of the group `""`, but no consumer can become a *member* of it, because the answer is `INVALID_GROUP_ID`.
+# A client can send an empty text or null as metadata, and the broker stores an empty text in both cases. A group id can be empty as well: the broker stores offsets of the group `""`, but it refuses members of this group with `INVALID_GROUP_ID`.
 
 # %% [markdown]
 # ## Exercise: decode a commit
@@ -100,7 +100,7 @@ for data in [b"\x00\x07billing", b"\x00\x00", b"\xff\xff"]:
 # int.from_bytes(b"\x00\x07", "big", signed=True)     # 7
 # ```
 #
-# If `value` is `None`, the offset is `None`.
+# If `value` is `None`, the record is a tombstone, and the offset is `None`.
 
 # %%
 # exercise: decode_commit
@@ -112,21 +112,84 @@ course.check("decode_commit", decode_commit)
 # course.hint("decode_commit")
 
 # %% [markdown]
+# ## Tombstones
+#
+# A broker only appends to a log, so a deletion is a record, too: the key **without a value**. When the group `mailer` was deleted, the broker wrote four tombstones, three for its offsets and one for the group:
+
+# %%
+mailer = course.find_data("harbour/4.3.1/__consumer_offsets-12")
+for offset in range(6, 10):
+    record = kg.decode(*course.read_record(mailer, offset))
+    what = f"{record.key.topic}-{record.key.partition}" if record.type == 1 else "the group"
+    print(f"offset {offset}: type {record.type}, {record.key.group}, {what}: {record.value or 'no value'}")
+
+# %% [markdown]
+# ## A log is a list of changes
+#
+# A record with a value is an *upsert*: it inserts or updates its key. So the state of a group is the result of its upserts and tombstones, in order. If you stop reading earlier, you get the state of that moment.
+#
+# Here is the life of `mailer`: a consumer joined, committed three offsets and left, and then the group was deleted. The broker appended the three offsets together, and later the four tombstones (lesson 03). So we stop after 2, 5, 6 and 10 records:
+
+# %%
+for records in [2, 5, 6, 10]:
+    group = kg.load(mailer, until=records).get("mailer")
+    state = f"{group.state.value}, members: {len(group.members)}, offsets: {len(group.offsets)}" if group else "no group"
+    print(f"after {records:>2} records: {state}")
+
+# %% [markdown]
+# ## The record of a group
+#
+# If a broker dies, the next one must know the members of each group, because otherwise all consumers would have to join again. The members change in a *rebalance*, which divides the partitions among them, so the broker writes a record of type 2 at the end of each rebalance. To read this record, you need these words:
+#
+# - The [**subscription**](../docs/handbook/glossary.md#subscription) of a member names the topics that it wants to read. Its [**assignment**](../docs/handbook/glossary.md#assignment) contains the partitions that it must read.
+# - The [**generation**](../docs/handbook/glossary.md#generation) is the number of the rebalance. Each rebalance replaces all assignments.
+# - The [**leader of the group**](../docs/handbook/glossary.md#leader-of-a-group) is one of the members, not a broker. It computes all assignments with a rule, the [*assignor*](../docs/handbook/glossary.md#assignor), for example `range`.
+#
+# This is the last group record of `billing`:
+
+# %%
+group_key, group_value = course.read_record(log, 36)
+group = kg.decode(group_key, group_value).value
+
+print(f"generation {group.generation}, assignor {group.protocol}")
+print(f"leader {group.leader}")
+for member in group.members:
+    subscription = kg.decode_subscription(member.subscription).message
+    assignment = kg.decode_assignment(member.assignment).message
+    print(f"\nmember {member.member_id}")
+    print("    subscription:", ", ".join(subscription.topics))
+    for topic in assignment.assigned_partitions:
+        print(f"    assignment:   {topic.topic}, partitions {', '.join(map(str, topic.partitions))}")
+
+# %% [markdown]
+# The clients encode subscriptions and assignments, and the broker stores these bytes as they are. The handbook has [all fields](../docs/handbook/records-classic.md#type-2-groupmetadata) of a member, for example its host and its timeouts.
+#
+# Records of type 2 are written for [*classic groups*](../docs/handbook/glossary.md#classic-group), whose members use the older set of requests. These groups are the default, also with the new coordinator of 4.x. Lesson 13 has the other types of groups and their records, 3 to 23.
+#
+# ## What the record does not contain
+#
+# The broker writes the record only when a rebalance ends, so the record has **no field for the state**. It says only *since when* the group has been in its state. A broker that loads the record can therefore conclude only this: a group with members is `Stable`, even if the crash interrupted its next rebalance, and a group without members is `Empty`.
+
+# %% [markdown]
 # ## The versions of a commit
 #
-# A record stays in the log until a newer one replaces it, perhaps for years. So a broker must be able to read all versions:
+# A record stays in the log until a newer one replaces it. So a broker must read all versions of a commit's value:
 #
 # | value version | written by | what changed |
 # |---|---|---|
-# | 0 | Kafka 0.8.2 | offset, metadata, commit timestamp |
+# | 0 | Kafka 0.8.2, with a key of type 0, which later releases still read | offset, metadata, commit timestamp |
 # | 1 | 0.9 to 2.0, and later for some commits | one more field: the *expire timestamp*, after which the offset may be deleted |
 # | 2 | no release | |
 # | 3 | 2.1 to 4.0 | no expire timestamp; a leader epoch after the offset |
 # | 4 | 4.1 and later | tagged fields for the topic id; the newer form of texts |
 #
-# A cluster is upgraded one broker at a time, so a broker may have to load what a newer one has written. For version 4 this works, because 3.9 and 4.0 already read it, although they do not write it. The handbook has [all fields](../docs/handbook/records-offsets.md).
+# Version 4 *can* have a topic id. A 4.3.1 broker writes it, except for commits in transactions (lesson 08), which have one since 4.4.
 #
-# Version 1 is not only history. An old client can still send a *retention time* with its commit, and the offset expires at the end of this time. The group `stock-audit` sent one of 3 seconds to the 4.3.1 broker.
+# A cluster is upgraded one broker at a time, so a broker may have to load what a newer one has written. This works, because 3.9 and 4.0 can read version 4, although they do not write it. The handbook has [all fields](../docs/handbook/records-offsets.md).
+#
+# ## Version 1 in a new log
+#
+# An old client can still send a *retention time* with its commit, and the offset expires at the end of this time. The group `stock-audit` sent a commit with a retention time of 3 seconds to the 4.3.1 broker.
 #
 # *Predict*: which value version did the broker write for this commit?
 
@@ -142,13 +205,13 @@ course.reveal("version_of_stock_audit", version_of_stock_audit, audit.value_vers
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# Only version 1 has a field for an expire timestamp, so every release since 0.9 writes it for such a commit, without a topic id.
+# Only version 1 has a field for an expire timestamp. So since 0.9, every release writes version 1 if a commit has a retention time. Version 1 has no topic id, so a commit with a retention time never has one.
 #
 # </details>
 #
 # ## A reader must know the version
 #
-# When Kafka 4.1 began to write version 4, some monitoring tools knew only the versions up to 3. Choose a reader in the figure, first *expects version 3*. Which reader gets wrong values **without** an error?
+# When Kafka 4.1 began to write version 4, some monitoring tools knew only the versions up to 3. The figure shows one commit in three versions, and a reader that expects one of them. Start with the reader that *expects version 3*. Which reader gets wrong values **without** an error?
 
 # %%
 # figure
@@ -157,28 +220,28 @@ course.VersionOverlay()
 # %% [markdown]
 # <details><summary>Which reader gets wrong values?</summary>
 #
-# A reader that expects version 3 fails at version 4: it takes `07 74`, which is 1908, as the length of the metadata.
+# The reader that expects version 3 fails at version 4: it takes `07 74`, which is 1908, as the length of the metadata, and there are not so many bytes.
 #
-# A reader that expects version 1 gets wrong values from versions 3 and 4, without an error. It takes the first two bytes of the leader epoch, which are zeros, as the length of the metadata, and believes that the metadata is empty. Then it reads two timestamps. There are enough bytes left for them, so nothing tells the reader that it is wrong.
+# The reader that expects version 1 gets wrong values from versions 3 and 4 of this commit, without an error. It takes the first two bytes of the leader epoch, `00 00`, as the length of the metadata, and believes that the metadata is empty. Then it reads 16 bytes as two timestamps. In version 3, 18 bytes are left: two of the leader epoch, eight of the metadata and its length, and eight of the commit timestamp. They are enough, so nothing tells the reader that it is wrong. (If the metadata had no text, only 12 bytes would be left, and the reader would fail.)
 #
 # </details>
 #
 # ## What stops a load
 #
-# A broker that takes over a partition of `__consumer_offsets` [*loads*](../docs/handbook/glossary.md#load) it: it reads all its records in order. What does it do with a record that it cannot read?
+# A broker that takes over a partition of `__consumer_offsets` [*loads*](../docs/handbook/glossary.md#load) it: it reads all records, in order. What does it do with a record that it cannot read?
 #
-# It **skips** a record whose *type* it does not know, because this type belongs to a feature that the broker does not have.
+# - It **skips** a record whose *type* it does not know, because this type belongs to a feature that the broker does not have.
+# - It **stops the load** at a record of a known type that it cannot read. If it skipped this record, it could answer with an outdated position.
 #
-# It **stops the load** at a record of a known type that it cannot read. Without this record, it could answer with an outdated position. Such a record has:
+# A record of a known type is unreadable in three cases:
 #
-# - a value whose version the broker does not know
-# - a value of zero bytes (a tombstone has no value at all)
-# - a null where a text must be
+# - The value has a version that the broker does not know.
+# - The value has zero bytes (a tombstone has no value at all).
+# - There is a null where a text must be.
 #
-# No broker writes the last two, but a faulty program can, if it has the permission to write to the topic. Because of one such record, a 4.x broker refuses every request about **all** groups of the partition. Lesson 11 shows how you notice such a load, and how you repair it.
-#
-# Kafka 0.8.2 wrote offsets with an older key, of type 0, and with value version 0. Later releases still read such records.
-#
+# No broker writes the last two cases, but a faulty program can, if it may write to the topic. Because of one unreadable record, a 4.x broker refuses every request about **all** groups of the partition. Lesson 11 shows how you notice and repair a failed load.
+
+# %% [markdown]
 # ## Exercise for later: three records, one broker
 #
 # A broker of Kafka 4.3.1 loads three partitions. Each partition has one of these records:
@@ -198,65 +261,9 @@ course.check("stops_the_load", stops_the_load)
 # course.hint("stops_the_load")
 
 # %% [markdown]
-# ## The record of a group
-#
-# If a broker dies, the next one must know the members of each group, because otherwise all consumers would have to join again. The members change in a *rebalance*, which divides the partitions among them, so the broker writes a record of type 2 at the end of each rebalance. To read it, you need these words:
-#
-# - The [**subscription**](../docs/handbook/glossary.md#subscription) of a member names the topics that it wants to read. Its [**assignment**](../docs/handbook/glossary.md#assignment) contains the partitions that it must read.
-# - The [**generation**](../docs/handbook/glossary.md#generation) is the number of the rebalance. Each rebalance replaces all assignments.
-# - The [**leader of the group**](../docs/handbook/glossary.md#leader-of-a-group) is one of the members, not a broker. It computes all assignments with a rule, the [*assignor*](../docs/handbook/glossary.md#assignor), for example `range`.
-#
-# This is the last group record of `billing`:
-
-# %%
-group_key, group_value = course.read_record(log, 36)
-group = kg.decode(group_key, group_value).value
-
-print(f"protocol type {group.protocol_type}, generation {group.generation}, assignor {group.protocol}")
-print(f"leader {group.leader}")
-for member in group.members:
-    subscription = kg.decode_subscription(member.subscription).message
-    assignment = kg.decode_assignment(member.assignment).message
-    print(f"\nmember {member.member_id}")
-    print("    subscription:", ", ".join(subscription.topics))
-    for topic in assignment.assigned_partitions:
-        print(f"    assignment:   {topic.topic}, partitions {', '.join(map(str, topic.partitions))}")
-
-# %% [markdown]
-# The clients encode their subscriptions and assignments, and the broker stores these bytes as they are. Each member also has a client id, its host, two timeouts (lesson 06), and perhaps an *instance id*, with which it keeps its place over a restart (lesson 07). The handbook has [all fields](../docs/handbook/records-classic.md#type-2-groupmetadata).
-#
-# Records of type 2 are written for [*classic groups*](../docs/handbook/glossary.md#classic-group), whose members use the older set of requests. These groups are the default, also on 4.x; lesson 13 has the other types of groups and their records, 3 to 23.
-#
-# ## What the record does not contain
-#
-# The record stores *when* the group entered its state, but **not the state**, because the broker writes it only at the end of a rebalance. So a broker that loads the record can conclude only this: a group with members is `Stable`, even if the crash interrupted its next rebalance, and a group without members is `Empty`.
-#
-# ## Tombstones
-#
-# A broker only appends to a log, so a deletion is a record, too: the key **without a value**. When an administrator deleted the group `mailer`, the broker wrote four tombstones:
-
-# %%
-mailer = course.find_data("harbour/4.3.1/__consumer_offsets-12")
-for offset in range(6, 10):
-    record = kg.decode(*course.read_record(mailer, offset))
-    what = f"{record.key.topic}-{record.key.partition}" if record.type == 1 else "the group"
-    print(f"offset {offset}: type {record.type}, {record.key.group}, {what}: {record.value or 'no value'}")
-
-# %% [markdown]
-# ## A log is a list of changes
-#
-# A record with a value is an *upsert*: it inserts or updates its key. So the state of a group is the result of its upserts and tombstones in order, and if you stop earlier, you get the state of that moment. Here is the life of `mailer`. We stop after 2, 5, 6 and 10 records, because the broker wrote the records between these stops together, as one batch (lesson 03):
-
-# %%
-for records in [2, 5, 6, 10]:
-    group = kg.load(mailer, until=records).get("mailer")
-    state = f"{group.state.value}, members: {len(group.members)}, offsets: {len(group.offsets)}" if group else "no group"
-    print(f"after {records:>2} records: {state}")
-
-# %% [markdown]
 # ## Read the topic yourself
 #
-# Two tools of Kafka decode these records: the console consumer on a running cluster, and the dump tool on the files of a broker. (For group records, the formatter of the console consumer is `GroupMetadataMessageFormatter`.)
+# Kafka's console consumer decodes the records of a running cluster, and its dump tool the files of a broker:
 #
 # ```
 # kafka-console-consumer.sh --bootstrap-server localhost:9092 --topic __consumer_offsets --from-beginning \
@@ -265,13 +272,17 @@ for records in [2, 5, 6, 10]:
 # kafka-dump-log.sh --offsets-decoder --files 00000000000000000000.log
 # ```
 #
-# Both print JSON ([examples from each release](../docs/releases.md#what-kafkas-tools-print)).
+# For group records, the formatter is `GroupMetadataMessageFormatter`. Both tools print JSON ([examples from each release](../docs/releases.md#what-kafkas-tools-print)). The console consumer shows a tombstone as `"value":null`, and the dump tool as `<DELETE>`.
 #
 # ## Where 3.9 differs
 #
-# Two things are called *classic*. The **classic coordinator** is the software of a broker up to 3.9. A **classic group** is a group whose members use the older requests, and such groups exist on 4.x, too. Both coordinators read and write the same records of classic groups.
+# The **classic coordinator** (the code in a broker up to 3.9) and the new one read and write the same records of **classic groups**. Only the value version of a commit differs: 3.9 and 4.0 write version 3, and 4.1 and later write version 4.
 #
-# Only the value version of a commit differs: 3.9 and 4.0 write version 3, and 4.1 and later write version 4. Up to 3.9, `inter.broker.protocol.version` could also make a broker write older versions; 4.x has no such choice. Before 3.4.1, a record of an unknown type stopped the load, too.
+# <details><summary>Other versions</summary>
+#
+# Up to 3.9, `inter.broker.protocol.version` could also make a broker write older versions; 4.x has no such choice. Before 3.4.1, a record of an unknown type stopped the load, too.
+#
+# </details>
 #
 # ## Check yourself
 #
@@ -295,13 +306,13 @@ for records in [2, 5, 6, 10]:
 #
 # <details><summary>Which commits does a 4.3.1 broker store with a topic id?</summary>
 #
-# Only commits outside of transactions and without a retention time. Commits in transactions have a topic id since 4.4, and commits with a retention time never.
+# Commits outside of transactions and without a retention time. Commits in transactions have a topic id since 4.4. Commits with a retention time never have one, because they are written in version 1.
 #
 # </details>
 #
 # <details><summary>A client commits null metadata. What does the broker store?</summary>
 #
-# An empty text. A record with null metadata would stop the load.
+# An empty text, because a record with null metadata would stop the load.
 #
 # </details>
 #
@@ -321,7 +332,7 @@ for records in [2, 5, 6, 10]:
 #
 # ## For your consumer
 #
-# Value versions do not concern a consumer, because it asks the broker for its offset and never reads the topic. Do the same in your own tools, with `Admin.listConsumerGroupOffsets`.
+# Value versions do not concern a consumer, because it asks the broker for its offset and never reads the topic. Your own tools can ask, too, with `Admin.listConsumerGroupOffsets`.
 #
 # ## At 3 am
 #
@@ -329,10 +340,10 @@ for records in [2, 5, 6, 10]:
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | A monitor of consumer lag (how many records a group is behind) shows nothing since the upgrade to 4.1 | `kafkagroups stats PATH --by type` | The monitor reads the topic itself. If the command counts records of value version 4, the monitor cannot read these | Update the monitor, or let it ask the brokers. The groups are fine: do not delete them, and do not downgrade |
+# | A monitor of consumer lag (how many records a group is behind) shows nothing since the upgrade to 4.1 | `kafkagroups stats PATH --by type` | The monitor reads the topic itself. If the command counts records of value version 4, the monitor cannot read them | Update the monitor, or let it ask the brokers. The groups are fine: do not delete them, and do not downgrade |
 #
 # ## What we left out, and why
 #
-# The fields of the [other record types](../docs/handbook/records.md). The [glossary](../docs/handbook/glossary.md) explains all terms.
+# The handbook has the [other record types](../docs/handbook/records.md). The [glossary](../docs/handbook/glossary.md) explains all terms.
 #
 # **Next:** [02 · Partitions](02_partitions.ipynb): in which partition a group's records are.

@@ -16,7 +16,7 @@
 #
 # 1. Kafka keeps an order only inside one partition, so all records of a group are in **one**.
 # 2. Two values decide which partition it is: the group's name and the number of partitions.
-# 3. Nothing else has an influence: Kafka neither balances groups over the partitions nor moves a group to another one.
+# 3. Nothing else has an influence: Kafka neither balances groups over the partitions nor moves a group to another partition.
 
 # %% [markdown]
 # ## One group, one partition
@@ -32,21 +32,21 @@ for group in sorted(shop, key=kg.partition_for):
     print(f"partition {kg.partition_for(group):>2}  {group}")
 
 # %% [markdown]
-# Why not several partitions for a busy group? The state of a group is the result of all its records, in order (lesson 01). Kafka keeps an order only within one partition, so with two partitions nobody could say which of two commits is the newer one.
+# Why not several partitions for a busy group? The state of a group is the result of all its records, in order (lesson 01). Kafka keeps an order only within one partition, so with two partitions nobody could say which of two commits is newer.
 #
 # ## The coordinator of a group
 #
-# Each partition has one broker that accepts its writes, the *leader* of the partition. The leader of the group's partition is therefore the only broker that can write about the group, and it also answers all requests of the group. It is the **coordinator** of the group. A consumer finds it in two steps:
+# Each partition has one broker that accepts its writes, the *leader* of the partition. The leader of the group's partition is therefore the only broker that can write about the group, and it also answers all requests of the group. This broker is the **coordinator** of the group. A consumer finds it in two steps:
 #
-# 1. It sends `FindCoordinator("billing")` to any broker. This broker computes the partition, and answers with the name of the broker that leads it.
-# 2. It sends its commits to that broker. If the broker no longer leads the partition, it answers `NOT_COORDINATOR`, and the consumer repeats step 1.
+# 1. It sends `FindCoordinator("billing")` to any broker. This broker computes the partition, and answers with the name of the partition's leader.
+# 2. It sends its commits to the leader. If that broker no longer leads the partition, it answers `NOT_COORDINATOR`, and the consumer repeats step 1.
 #
-# When a broker dies, another one becomes the leader. The group then has another coordinator, but its partition is the same.
+# When a broker dies, another broker becomes the leader. The group then has another coordinator, but its partition is the same.
 
 # %% [markdown]
 # ## Java's hash
 #
-# Any broker can answer `FindCoordinator`, because the partition follows from the name. Kafka turns the name into a number, its [*hash*](../docs/handbook/glossary.md#hash), with Java's `String.hashCode`. The hash begins with 0. For each character, Java multiplies the hash by 31 and adds the character's code. The code of `A` is 65, and the code of `a` is 97:
+# Any broker can compute the partition from the name. Kafka turns the name into a number, its [*hash*](../docs/handbook/glossary.md#hash), with Java's `String.hashCode`. The hash begins with 0. For each character, Java multiplies the hash by 31 and adds the character's code. The code of `A` is 65, and the code of `a` is 97:
 #
 # ```
 #  "Aa"    0 · 31 + 65 = 65        65 · 31 + 97 = 2112
@@ -76,46 +76,25 @@ for text in ["Aa", "billing", "mailer", "shipping"]:
 # They are equal, so different names can have the same hash. Two groups with the same hash are always in the same partition.
 #
 # </details>
-#
-# ## What Java counts as a character
-#
-# You can skip this section and the exercise after it if you will not compute the hash yourself. Otherwise one detail matters: Java counts [**UTF-16 units**](../docs/handbook/glossary.md#utf-16-unit), not characters and not bytes. `☕` is one unit, but `🥐` is two, a *surrogate pair*. Records store names as UTF-8, so one name can have three lengths:
-
-# %%
-print(f"{'':<8} {'characters':>10} {'UTF-16 units':>13} {'UTF-8 bytes':>12}")
-for text in ["billing", "café-☕", "🥐"]:
-    print(f"{text:<8} {len(text):>10} {len(text.encode('utf-16-be')) // 2:>13} {len(text.encode()):>12}")
-
-# %% [markdown]
-# ## Exercise for later: the hash
-#
-# Write `hash_of(text)`. It returns what Java's `text.hashCode()` returns, as a Python int that may be negative. `text.encode("utf-16-be")` returns the units: two bytes for each unit, the high byte first.
-
-# %%
-# exercise: hash_of
-def hash_of(text):
-    ...
-
-# %%
-course.check("hash_of", hash_of)
-# course.hint("hash_of")        # hint("hash_of", 2) helps more
 
 # %% [markdown]
 # ## From the hash to the partition
 #
-# Two steps remain: take the absolute value, and then the remainder of the division by the number of partitions.
+# Two steps remain: take the absolute value, and then the remainder of the division by the number of partitions:
 #
-# One hash needs care: −2³¹. Its absolute value 2³¹ does not fit into an `int`, so Java's `Math.abs` returns −2³¹ itself, and the remainder could be negative. Kafka's own `Utils.abs` returns 0 in this case. The word `polygenelubricants` has exactly this hash:
-
-# %%
-print("hash of polygenelubricants:", java_hash("polygenelubricants"))
-print("its partition in Kafka:    ", kg.partition_for("polygenelubricants"))
-print("with Python's abs:         ", abs(java_hash("polygenelubricants")) % 50)
-
-# %% [markdown]
+# ```
+#  "billing"    hash −109829509    absolute value 109829509    109829509 % 50 = 9
+# ```
+#
+# <details><summary>One hash has no absolute value</summary>
+#
+# The absolute value of −2³¹ is 2³¹, which does not fit into an `int`, so Java's `Math.abs` returns −2³¹ itself, and the remainder could be negative. Kafka's own `Utils.abs` returns 0 instead. The word `polygenelubricants` has exactly this hash, so Kafka puts it into partition 0.
+#
+# </details>
+#
 # ## Exercise: the partition, on paper
 #
-# The hash of `reports` is 1094603199. The hash of `barista` is −333401174. The topic has 50 partitions. Compute the partitions of both groups without the computer. Write a pair, for example `(12, 34)`.
+# The hash of `reports` is 1094603199. The hash of `barista` is −333401174. The topic has 50 partitions. Compute both partitions without the computer. Write a pair, for example `(12, 34)`.
 
 # %%
 # exercise: two_partitions
@@ -141,14 +120,14 @@ fullest, size = sizes.most_common(1)[0]
 print(f"fullest: partition {fullest} with {size} groups   empty: {50 - len(sizes)} of 50 partitions")
 
 # %% [markdown]
-# Groups also differ in traffic. A [*hot* partition](../docs/handbook/glossary.md#hot-partition) has much more of it than the others, so its broker has the most work, and its log grows the fastest, which makes the next failover slow (lesson 12).
+# Groups also differ in traffic. A [*hot* partition](../docs/handbook/glossary.md#hot-partition) has much more traffic than the others. Its broker has the most work, and its log grows the fastest, so the next failover is slow (lesson 12).
 #
-# Since Kafka does not move a group, two remedies are left: the group commits less often, or it gets another name. But a new name begins **without offsets**, so stop the consumers first, and set the offsets of the new name before you start them again.
+# Since Kafka does not move a group, two remedies are left: commit less often, or give the group another name. But a new name begins **without offsets**, so stop the consumers first, and set the offsets of the new name before you start them again.
 
 # %% [markdown]
 # ## Why the number must not change
 #
-# The setting `offsets.topic.num.partitions` (default 50) is used only when the topic is created. But partitions can be added later, as to any other topic, for example by a script that should have left this topic alone. We say that the topic is *widened*. This cannot be undone, because Kafka cannot remove partitions.
+# The setting `offsets.topic.num.partitions` (default 50) is used only when the topic is created. But partitions can be added later, as to any other topic, for example by a script that should have left this topic alone. We say that the topic is *widened*. A widening cannot be undone, because Kafka cannot remove partitions.
 #
 # A broker counts the partitions of the topic **once, when it starts**, and computes with this count until it restarts.
 #
@@ -165,11 +144,11 @@ with course.fold("moved", moved, sum(kg.partition_for(group, 50) != kg.partition
         print(f"{group:<12} of 50: {before:>2}   of 60: {after:>2}   {'stays' if before == after else 'other partition'}")
 
 # %% [markdown]
-# A group stays only if its hash has the same remainder for 50 and for 60. Of the hashes 0 to 299, only 0 to 49 have the same remainder for both, and after 300, the pattern repeats. So about one group in six stays.
+# A group stays only if its hash has the same remainder for 50 and for 60. `billing` moves, because 109829509 % 50 is 9 and 109829509 % 60 is 49. The remainders are equal for the hashes 0 to 49 and differ from 50 to 299. At 300, which both 50 and 60 divide, the pattern starts again. So 50 of 300 hashes stay, about one group in six.
 #
 # ## What a broker answers after that
 #
-# A broker that counts 60 partitions writes new records of the group to the new partition, but the old records stay where they are. Now a consumer restarts and asks for the offsets of its group. What is the answer? We load the 50 partitions of the shop, and let the broker believe that there are 60 and that it leads all of them:
+# A broker that counts 60 partitions writes new records of the group to the new partition, but the old records stay where they are. Now a consumer restarts and asks for the offsets of its group. We load the shop's 50 partitions as a broker does that counts 60 partitions and leads them all:
 
 # %%
 for coordinator, version in [("new", "4.3.1"), ("classic", "3.9.2")]:
@@ -190,9 +169,13 @@ for coordinator, version in [("new", "4.3.1"), ("classic", "3.9.2")]:
 # %% [markdown]
 # ## From 50 partitions to 60, step by step
 #
-# In the figure, each cell is a partition. A dot is one of the 120 groups, and a box is the commit of a group of the shop. The group that you follow has its colour. To show how old an offset is, each group commits the number 50 before the widening, and 60 after it. A dashed box: old records that stayed in the group's former partition. A question mark: brokers look here for a commit, and there is none.
+# In the figure, each cell is a partition, and each dot is one of the 120 groups.
 #
-# When the consumers restart, switch between the coordinators, and compare what they find. The last step widens the topic again, to 65 partitions, with a new danger: some groups get their first partition back, and with it an offset that is long outdated. <span class="live-only">You can also type a name of your own.</span>
+# - A **box** is the commit of a group of the shop, in colour for the group that you follow. Its number is only a label: 50 was committed before the widening, and 60 after it.
+# - A **dashed box** is an old commit that stayed in the group's former partition.
+# - A **question mark** is a place where brokers look for a commit and find none.
+#
+# When the consumers restart, switch between the coordinators, and compare what they find. The last step widens the topic again, to 65 partitions. Some groups then get their first partition back, and with it an outdated offset. <span class="live-only">You can also type a name of your own.</span>
 
 # %%
 # figure
@@ -201,7 +184,7 @@ course.PartitionGrid(names, shop)
 # %% [markdown]
 # ## While the brokers restart
 #
-# Brokers restart one after the other, so after the widening some of them compute with 50 partitions and others with 60. Meanwhile, **two brokers can be the coordinator of one group**: one writes to the old partition, the other one to the new one. Members join at both brokers, which do not know of each other, so two members can read the same records. Groups that do not move have one coordinator all the time.
+# Brokers restart one after the other, so after the widening some of them compute with 50 partitions and others with 60. Meanwhile, **two brokers can be the coordinator of one group**: one broker writes to the old partition, and another broker to the new partition. Members join at both brokers, which do not know of each other, so two members can read the same records.
 
 # %% [markdown]
 # ## Exercise: after the widening
@@ -224,9 +207,39 @@ course.check("after_widening", after_widening)
 # course.hint("after_widening")
 
 # %% [markdown]
+# ## What Java counts as a character
+#
+# Skip this section and its exercise if you will not compute the hash yourself. Java counts [**UTF-16 units**](../docs/handbook/glossary.md#utf-16-unit), not characters and not bytes. `☕` is one unit, but `🥐` is two, a *surrogate pair*. Records store names as UTF-8, so one name can have three lengths:
+
+# %%
+print(f"{'':<8} {'characters':>10} {'UTF-16 units':>13} {'UTF-8 bytes':>12}")
+for text in ["billing", "café-☕", "🥐"]:
+    print(f"{text:<8} {len(text):>10} {len(text.encode('utf-16-be')) // 2:>13} {len(text.encode()):>12}")
+
+# %% [markdown]
+# ## Exercise for later: the hash
+#
+# Write `hash_of(text)`. It returns what Java's `text.hashCode()` returns, as a Python int that may be negative. `text.encode("utf-16-be")` returns the units: two bytes for each unit, the high byte first.
+
+# %%
+# exercise: hash_of
+def hash_of(text):
+    ...
+
+# %%
+course.check("hash_of", hash_of)
+# course.hint("hash_of")        # hint("hash_of", 2) helps more
+
+# %% [markdown]
 # ## Where 3.9 differs
 #
-# After a widening, 3.9 can still give right answers from its cache, as you have seen, but only for a while: new commits go to the new partition. After its next restart, 3.9 answers from the partition that it loads first, because a group that is already in the cache is not loaded a second time. Setting the offsets once does not end this, because the old records stay. So stop the group's consumers before each restart of a 3.9 broker, compare its offsets afterwards, and set what is older, or give the group a new name.
+# What does 3.9 answer if one broker leads both the old and the new partition of a group?
+#
+# 1. **After the widening**, it finds the old offset in its cache, as you have seen. The group goes on, and its new commits go to the new partition.
+# 2. **After the next restart**, it answers from the partition that it loads first, because a group that is already in the cache is not loaded again. If it loads the old partition first, the group's offsets go back.
+# 3. **After each later restart**, the same can happen, because the old records stay.
+#
+# So stop the group's consumers before each restart of a 3.9 broker, compare the group's offsets before and after, and set again each offset that went back. Or give the group a new name.
 #
 # ## Check yourself
 #
@@ -242,13 +255,13 @@ course.check("after_widening", after_widening)
 # - The hash is Java's: 32 bits, and it may be negative.
 # - The leader of this partition is the group's coordinator. Any broker can compute where it is.
 # - Groups are spread unevenly, and none is ever moved.
-# - If the topic is widened, most groups get another partition, and their old offsets are not found there.
+# - If the topic is widened, most groups get another partition, where their old offsets are not found.
 
 # %% [markdown]
 # ## For your consumer
 #
-# - `group.id` decides which broker your consumer depends on. If the groups of two applications are in one partition, both depend on one broker.
-# - If a group has no offset, `auto.offset.reset` decides: `latest` (the default), `earliest`, or `none`. With `none`, `poll` throws an error, so no record is skipped unnoticed.
+# - `group.id` decides which broker your consumer depends on. Two applications whose groups are in one partition depend on one broker.
+# - Consider `auto.offset.reset=none`: if a group has no offset, `poll` throws an error, so no record is skipped unnoticed. (The default is `latest`.)
 
 # %% [markdown]
 # ## At 3 am
@@ -257,18 +270,21 @@ course.check("after_widening", after_widening)
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | One consumer group is slow or unavailable, others work | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --state` | The column COORDINATOR names the broker of the group's partition | Look at that broker first |
+# | One consumer group is slow or unavailable, others work | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --state` | The column COORDINATOR names the broker that leads the group's partition | Look at that broker first |
 # | One broker has much more work | `kafkagroups stats PATH` | It lists the groups that write the most | Make these groups commit every few seconds instead of after each `poll` |
 # | Consumers lost their positions after partitions were added | `kafkagroups stats PATH` | It prints how many partitions the topic had and has now, and the groups that have records in two of them | Stop the consumers of these groups, and set their offsets |
-# | You notice a wrong widening before a broker restarts | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets` | PartitionCount is the new number. The brokers still compute with the old one | Nothing is lost yet. Do not delete the topic, and do not restart a broker before the groups that will move are stopped. Stop them, then restart all brokers, then set the offsets of these groups |
+# | You notice a wrong widening before a broker restarts | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets` | PartitionCount is the new number. The brokers still compute with the old number, so nothing is lost yet | Do not delete the topic, and do not restart a broker yet: follow the steps below |
 #
-# [The runbook](../docs/operator.md#6-a-group-in-two-partitions) has the commands that list the groups that will move, and says which offset to set:
+# If no broker has restarted since the widening:
 #
-# - If you set the old offset, the group processes again what it has processed since the widening.
-# - If you keep the new offset, nothing is repeated, but the records that `latest` skipped after the widening are never processed.
+# 1. Find the groups that will move, with the commands of [the runbook](../docs/operator.md#6-a-group-in-two-partitions), and stop their consumers.
+# 2. Restart all brokers.
+# 3. Set the offsets of these groups, and start their consumers.
+#
+# If a group has gone on after the widening, it has an old and a new offset. If you set the old one, the group processes again what it has processed since the widening. If you keep the new one, nothing is repeated, but the records that `latest` skipped are never processed.
 #
 # ## What we left out, and why
 #
-# How a partition gets its leader. The [glossary](../docs/handbook/glossary.md) explains all terms.
+# We left out how a partition gets its leader. The [glossary](../docs/handbook/glossary.md) explains all terms.
 #
 # **Next:** [03 · The log](03_the_log.ipynb): what the file of such a partition looks like.

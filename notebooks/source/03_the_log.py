@@ -12,9 +12,9 @@
 # ![A partition is a folder, for example __consumer_offsets-9. A segment is a file, named by its first offset. The file contains batches without gaps. Each batch has a header of 61 bytes and records.](pictures/03.svg)
 
 # %% [markdown]
-# Perhaps you will never read such a file. Your program still relies on what it promises: the offsets of one commit are stored together or not at all. A broker only **appends** to the file, and it appends whole [**batches**](../docs/handbook/glossary.md#batch). The offsets of one commit become the records of one batch, so after a crash the log has all of them or none.
+# Perhaps you will never read such a file, but your program relies on one property of it: the offsets of one commit are stored together or not at all. The reason is that a broker only **appends** to the file, and that it appends whole [**batches**](../docs/handbook/glossary.md#batch). The offsets of one commit become the records of one batch, so after a crash the log has all of them or none.
 #
-# Before the records, each batch has a **header**. It answers three questions of a reader, and this lesson goes through them:
+# Each batch begins with a **header**, and its records follow. The header answers three questions of a reader, and this lesson goes through them:
 #
 # 1. **Where does the next batch begin?** The header has the length of the batch.
 # 2. **Are the bytes intact?** The header has a checksum.
@@ -23,7 +23,7 @@
 # %% [markdown]
 # ## A segment
 #
-# A partition is divided into [*segments*](../docs/handbook/glossary.md#segment), each of which is one file; after 100 MiB (`offsets.topic.segment.bytes`), the broker begins the next one. We read partition 37 of the shop's broker. The first 987 bytes of its file hold everything about the group `promo`: a consumer joined, committed twice and left, and later its topic `promo-spring` and the group were deleted. These are the first 96 bytes:
+# A partition is divided into [*segments*](../docs/handbook/glossary.md#segment), each of which is one file. After 100 MiB (`offsets.topic.segment.bytes`), the broker begins the next segment. We read partition 37 of the shop's broker, where the first 987 bytes are about the group `promo`. These are the first 96 bytes:
 
 # %%
 from pathlib import Path
@@ -36,7 +36,7 @@ promo = (Path(log) / "00000000000000000000.log").read_bytes()[:987]
 course.hexdump(promo[:96])
 
 # %% [markdown]
-# The first eight bytes are the offset of the first record: 0. The next four bytes are the length: `00 00 00 59`, which is 89. The length counts the bytes **after** itself.
+# Question 1: where does the next batch begin? The first eight bytes are the offset of the first record: 0. The next four bytes are the length: `00 00 00 59`, which is 89. The length counts the bytes **after** itself.
 #
 # *Predict*: at which byte does the second batch begin?
 
@@ -50,7 +50,7 @@ batches = [batch for batch in kg.open_log(log) if batch.position < 987]
 course.reveal("second_batch", second_batch, batches[1].position)
 
 # %% [markdown]
-# So question 1 needs only twelve bytes of each batch. `kg.open_log` jumps from batch to batch in this way, and finds:
+# So question 1 needs only twelve bytes of each batch. `kg.open_log` jumps from batch to batch in this way, and finds seven batches with one record each:
 
 # %%
 for batch in batches:
@@ -60,9 +60,11 @@ for batch in batches:
     print(f"from byte {batch.position:>3}: {batch.size:>3} bytes, offset {batch.base_offset}, {what}{ending}")
 
 # %% [markdown]
+# This is the life of `promo`. The group was created without a member (offset 0), a consumer joined (1), committed twice (2 and 3) and left (4). Later, its topic `promo-spring` was deleted (5), and then the group (6).
+#
 # ## One batch, byte by byte
 #
-# The batch that begins at byte 406 of the file is a commit of one partition. The figure counts **from the start of the batch**. Press *next*, or click a block: the header ends after 61 bytes.
+# The batch that begins at byte 406 of the file is a commit of one partition. The figure counts **from the start of the batch**. Press *next*, or click a block: the header ends after 61 bytes. (The field `magic` is the number of the batch format.)
 
 # %%
 # figure
@@ -79,9 +81,21 @@ print(f"value  offset {record.value.offset}, metadata '{record.value.metadata}'"
 # %% [markdown]
 # ## The checksum
 #
-# Question 2: a broker that loses power can leave half a batch at the end of the file, and a disk can change a byte. So bytes 17 to 20 of a batch are a checksum, a *CRC-32C*: a number that is computed from all later bytes of the batch. If one of them has changed, a reader computes another number.
+# Question 2: are the bytes intact? A broker that loses power can leave half a batch at the end of the file, and a disk can change a byte. So bytes 17 to 20 of a batch are a checksum, a *CRC-32C*: a number that is computed from all later bytes of the batch. If one of these bytes has changed, a reader computes another number.
+
+# %% [markdown]
+# ## After a wrong checksum
 #
-# After a crash, a broker checks the batches at the end of its log. At the first wrong checksum it *truncates* the log: it removes this batch **and everything after it**. Why not only this batch? Each partition has copies on several brokers. A broker copies the partition from its leader, and asks only for what comes after the end of its own log. If it removed a batch in the middle, nobody would ever fill the hole, so it removes everything from the broken batch on. If another broker leads the partition, that broker still has the missing end, and the truncated broker copies it from there. If the truncated broker itself leads, the others shorten their copies, too, and the end is lost.
+# After a crash, a broker checks the batches at the end of its log. At the first wrong checksum it *truncates* the log: it removes this batch **and everything after it**.
+#
+# Why not only this batch? Each partition has copies on several brokers, and each broker copies the partition from its leader. A broker asks the leader only for what comes after the end of its own log. If a broker removed a batch in the middle, its log would still have the end, so nobody would ever fill the hole.
+#
+# Is the removed end lost? That depends on the leader of the partition:
+#
+# | the leader is | what happens |
+# |---|---|
+# | another broker | The leader still has the end, and the truncated broker copies it from there. |
+# | the truncated broker | The other brokers shorten their copies to match the leader's log, and the end is lost. |
 #
 # This figure counts **from the start of the file**. Choose a *broken byte*<span class="live-only">, or type a position and a byte</span>, and step from *the file* to *after recovery* to see what the broker keeps. Can you find a byte whose change goes unnoticed?
 
@@ -113,15 +127,15 @@ course.check("unnoticed_change", unnoticed_change)
 #
 # The offset, the length and the leader epoch of a batch stand before the checksum. (In the figure, byte 563 is the end of an offset, and byte 571 the end of a leader epoch.) In an ordinary topic, the producer computes the checksum, and the broker adds the offset and the leader epoch when it appends the batch. If the checksum covered them, the broker would have to compute it again.
 #
-# - A wrong **leader epoch** goes unnoticed. (It is that of this partition's leader, not the one in a commit.)
-# - A wrong **offset** is noticed only if it is lower than the one before.
+# - A wrong **leader epoch** goes unnoticed. (This is the leader epoch of the partition of `__consumer_offsets`. A commit has another leader epoch, that of the partition that the group reads.)
+# - A wrong **offset** is noticed only if it is lower than the offset before it.
 # - A wrong **length** is noticed, because the broker then computes the checksum of too many or too few bytes.
 #
 # </details>
 #
 # ## What a transaction leaves in the log
 #
-# Question 3: some records must become valid together. A [*producer*](../docs/handbook/glossary.md#producer), a program that writes records, can write them in a [**transaction**](../docs/handbook/glossary.md#transaction): either all of them become valid, or the transaction is *aborted* and none does. The shop's group `fraud-check` commits its offsets in this way.
+# Question 3: do the records count? Some records must become valid together. A [*producer*](../docs/handbook/glossary.md#producer), a program that writes records, can write them in a [**transaction**](../docs/handbook/glossary.md#transaction): either all of them become valid, or the transaction is *aborted* and none of them becomes valid. The shop's group `fraud-check` commits its offsets in this way.
 #
 # How can the broker leave this decision open if it may only append? It appends the offsets immediately, and when the transaction ends it appends a [**marker**](../docs/handbook/glossary.md#marker), which says *commit* or *abort*. Other groups go on writing in between:
 #
@@ -131,18 +145,18 @@ course.check("unnoticed_change", unnoticed_change)
 #  batch   marker: commit           producer id 1   now the offsets are valid
 # ```
 #
-# The [*producer id*](../docs/handbook/glossary.md#producer-id) in the header connects a marker with the records of its transaction. A marker is alone in its batch. Such a batch is a [**control batch**](../docs/handbook/glossary.md#control-batch): Kafka writes it for itself, and consumers never hand it to an application.
+# The [*producer id*](../docs/handbook/glossary.md#producer-id) in the header connects a marker with the records of its transaction. A marker is alone in its batch, which is called a [**control batch**](../docs/handbook/glossary.md#control-batch): Kafka writes control batches for itself, and consumers never hand them to an application.
 #
 # ## How to recognise a marker
 #
 # Bytes 21 and 22 of the header are its *attributes*. Two of their bits matter here: `10` (in hex) is set if the batch belongs to a transaction, and `20` if it is a control batch. So `00 10` is a batch in a transaction, and `00 30` is a marker, because `10` + `20` = `30`.
 #
-# The key of the marker begins at byte 66 of the batch. It has two bytes of version, `00 00`, and two bytes of type: `00 00` means abort, and `00 01` means commit.
+# The key of the marker begins at byte 66 of the batch: 61 bytes of header, and five bytes of the record before its key. The key has two bytes of version, `00 00`, and two bytes of type: `00 00` means abort, and `00 01` means commit.
 
 # %% [markdown]
 # ## Exercise: the commit marker, in hex
 #
-# Partition 9 contains two transactions of `fraud-check`, one after the other. One was committed, the other one was aborted. These are the batches of their markers. The numbers on the left are positions in the file, in decimal:
+# Partition 9 contains two transactions of `fraud-check`. One was committed, and one was aborted. These are the batches of their markers. The numbers on the left are positions in the file, in decimal:
 
 # %%
 shared = (Path(course.find_data("harbour/4.3.1/__consumer_offsets-9")) / "00000000000000000000.log").read_bytes()
@@ -152,7 +166,7 @@ print()
 course.hexdump(shared[3633:3711], 3633)
 
 # %% [markdown]
-# At which byte does the batch with the **commit** marker begin? And which number is in its bytes 51 and 52, the [*producer epoch*](../docs/handbook/glossary.md#producer-epoch) (lesson 08)? Write a pair, for example `(1234, 5)`.
+# At which byte does the batch with the **commit** marker begin? Bytes 51 and 52 of a batch are the [*producer epoch*](../docs/handbook/glossary.md#producer-epoch), a number that lesson 08 explains. Which number is it in this batch? Write a pair, for example `(1234, 5)`.
 
 # %%
 # exercise: commit_marker
@@ -165,7 +179,7 @@ course.check("commit_marker", commit_marker)
 # %% [markdown]
 # ## A small incident: 20 GB of parse errors per night
 #
-# What happens to a reader that skips question 3? A team wrote a program that reads the *files* of `__consumer_offsets`, record by record. Then another team began to use transactions. Now the program logs `cannot parse key 00 00 00 01` for each transaction, 20 GB per night. `kg.decode` cannot read this key, either:
+# What happens to a reader that does not ask question 3? A team wrote a program that reads the *files* of `__consumer_offsets`, record by record. Then another team began to use transactions. Now the program logs `cannot parse key 00 00 00 01` for each transaction, 20 GB per night. `kg.decode` cannot read this key, either:
 
 # %%
 try:
@@ -183,9 +197,21 @@ except kg.InvalidRecord as error:
 # </details>
 
 # %% [markdown]
+# ## A tombstone in the file
+#
+# What does a record without a value look like? When the topic of `promo` was deleted, the broker wrote a tombstone for the group's offset. In each record, the value's length stands before the value, and in a tombstone this length is −1. Here it is the second-to-last byte of the batch, `01`. (Inside a record, `01` means −1; the next section says why. The last byte, `00`, says that the record has no *record headers*, which only clients use.)
+
+# %%
+course.hexdump(promo[815:910], 815)
+
+record = batches[5].records[0]
+key = kg.decode(record.key, record.value).key
+print(f"\noffset {record.offset}: {key.group}, {key.topic}-{key.partition}, {record.value or 'no value'}")
+
+# %% [markdown]
 # ## Inside a record: varints
 #
-# (Skip this section and its exercise if you will not decode records yourself.) The numbers in the header of a batch have a fixed size. Inside a record, most numbers are small, for example lengths, so they are [**varints**](../docs/handbook/glossary.md#varint), and each small number takes one byte:
+# Skip this section and its exercise if you will not decode records yourself. The numbers in the header of a batch have a fixed size. Inside a record, most numbers are small, for example lengths. So they are [**varints**](../docs/handbook/glossary.md#varint), in which a small number takes one byte:
 #
 # 1. The first byte holds the lowest seven bits, the next byte the next seven, and so on. The **highest bit** of a byte is 1 if another byte follows.
 # 2. The result n is *zigzag-encoded*, so that a negative number can be short, too. If n is even, the number is n / 2. If n is odd, the number is −(n + 1) / 2.
@@ -213,18 +239,6 @@ course.check("read_varint", read_varint)
 # course.hint("read_varint")
 
 # %% [markdown]
-# ## A tombstone in the file
-#
-# What does a record without a value look like? Before each value stands its length, and in a tombstone this length is −1. When the topic of `promo` was deleted, the broker wrote a tombstone for the offset of the group. The second-to-last byte of its batch is the length of the value, `01`, which is −1 as a varint. (The last byte, `00`, is the number of *record headers*, which only clients use.)
-
-# %%
-course.hexdump(promo[815:910], 815)
-
-record = batches[5].records[0]
-key = kg.decode(record.key, record.value).key
-print(f"\noffset {record.offset}: {key.group}, {key.topic}-{key.partition}, {record.value or 'no value'}")
-
-# %% [markdown]
 # ## Where 3.9 differs
 #
 # 3.9 and 4.x write the same format, and both put the records of one commit into one batch:
@@ -232,13 +246,13 @@ print(f"\noffset {record.offset}: {key.group}, {key.topic}-{key.partition}, {rec
 # | | 4.x | 3.9 |
 # |---|---|---|
 # | one batch contains | the records of one or more requests, because the coordinator can wait for more of them (`group.coordinator.append.linger.ms`) | the records of one request |
-# | the producer epoch of a marker | usually one more than the epoch of its records | usually the epoch of its records |
+# | the producer epoch of a marker (lesson 08) | usually one more than the epoch of its records | usually the epoch of its records |
 #
-# In both, `offsets.topic.compression.codec` chooses the compression, 0 (none, the default) to 4 (zstd), and the lowest three bits of the attributes name it.
+# In both, `offsets.topic.compression.codec` chooses the compression, from 0 (none, the default) to 4 (zstd). The batch stores this number in the lowest three bits of its attributes.
 #
 # <details><summary>Other versions</summary>
 #
-# Byte 16 of a batch is its *magic*, the number of the format: 2 since Kafka 0.11. Before, each message had its own header (magic 0 and 1). Because a setting could choose an older format, 3.9 looks up the magic of the partition before it writes (`getMagic`). Kafka 4.x writes only magic 2.
+# Byte 16 of a batch is its *magic*, the number of the format: 2 since Kafka 0.11. Before 0.11, each message had its own header (magic 0 and 1). Up to 3.9, a setting could still choose an old format, so a broker looks up the magic of the partition before it writes a commit (`getMagic`). Kafka 4.x writes only magic 2.
 #
 # </details>
 #
@@ -261,7 +275,7 @@ print(f"\noffset {record.offset}: {key.group}, {key.topic}-{key.partition}, {rec
 # %% [markdown]
 # ## For your consumer
 #
-# You rely on the batch: the accepted offsets of one `commitSync` survive a crash together, or none does. If you must read `__consumer_offsets` (lesson 01), set `isolation.level=read_committed`. Then the consumer skips the offsets of aborted transactions.
+# You rely on the batch: the offsets that a broker accepts from one `commitSync` survive a crash together, or none of them does. (A broker can refuse single offsets: lesson 07.) If you must read `__consumer_offsets` (lesson 01), set `isolation.level=read_committed`. Then the consumer skips the offsets of aborted transactions.
 
 # %% [markdown]
 # ## At 3 am
@@ -270,12 +284,12 @@ print(f"\noffset {record.offset}: {key.group}, {key.topic}-{key.partition}, {rec
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | The broker's log says that it found a corrupt batch and truncated the segment | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets` | `Leader` is the broker from which the others copy | If another broker leads, wait: the truncated broker copies the records from it. If the truncated broker leads, the others shorten their logs, too, and good records are lost. So copy the folders of the other brokers **first**, and [compare](../docs/operator.md#9-two-replicas-differ) |
+# | The broker's log says that it found a corrupt batch and truncated the segment | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets` | `Leader` is the broker from which the others copy | If another broker leads, wait: the truncated broker copies the records from the leader. If the truncated broker leads, the other brokers shorten their logs, and good records are lost. So copy the folders of the other brokers **first**, and [compare](../docs/operator.md#9-two-replicas-differ) |
 # | A file seems damaged | `kafkagroups load PATH --past-damage` | It also prints the offsets after the damage | Make the copy **before** the broker starts, because the start truncates the file. [Set the lost offsets](../docs/operator.md#8-a-segment-is-damaged) from this copy |
 # | Your own program cannot parse keys | `kafka-dump-log.sh --offsets-decoder --files 00000000000000000000.log` | `isControl: true` marks a control batch | Let the program skip control batches |
 #
 # ## What we left out, and why
 #
-# The index of a segment, and the file about its producers: a broker can rebuild both from the `.log` file. The [glossary](../docs/handbook/glossary.md) explains all terms.
+# We left out the index of a segment and the file about its producers, because a broker can rebuild both from the `.log` file. The [glossary](../docs/handbook/glossary.md) explains all terms.
 #
 # **Next:** [04 · Storing](04_storing.ipynb): what happens between `commitSync()` and the answer.

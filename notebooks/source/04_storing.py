@@ -3,7 +3,7 @@
 #
 # **What happens between `commitSync()` and the answer?**
 #
-# **Which Kafka:** every 4.x, which always has the new *group coordinator*. The tables show 4.3.1 beside 3.9.2 with the classic coordinator; a row with one answer is true for both. **Which groups:** those of both protocols.
+# **Which Kafka:** every 4.x, which always has the new *group coordinator*. The tables show 4.3.1 beside 3.9.2 with the classic coordinator; a row with one answer is true for both. **Which groups:** all consumer groups.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -19,7 +19,7 @@
 # 3. If two commits set the offset of `orders-0`, the one whose record is **later in the log** wins.
 # 4. After an error, a commit **may still be stored**.
 #
-# A [*replica*](../docs/handbook/glossary.md#replica) is a copy of a partition on another broker. If it keeps up with the leader, it is [*in sync*](../docs/handbook/glossary.md#in-sync) and may become the next leader. A *fetch* in this course is the fetch of an offset (the request OffsetFetch), never of records.
+# A [*replica*](../docs/handbook/glossary.md#replica) is a copy of a partition on another broker. If the replica keeps up with the leader, it is [*in sync*](../docs/handbook/glossary.md#in-sync) and may become the next leader. A *fetch* in this course is the fetch of an offset (the request OffsetFetch), never of records.
 
 # %% [markdown]
 # ## A commit without an answer
@@ -41,7 +41,10 @@ print(f"records in the log: {appended}; the client's answer: {answer}")
 # %% [markdown]
 # The record is in the log, but the client has no answer, because a crash of this broker could still lose the record. From its append to its answer, a commit is [*in flight*](../docs/handbook/glossary.md#in-flight).
 #
-# The coordinator now has two states in memory. The newest one already has the offset 5, because the coordinator checks the next request against everything that it has appended. The other one is the [**snapshot**](../docs/handbook/glossary.md#snapshot): the last state that the replicas have confirmed, from which it answers fetches.
+# The coordinator now has two states in memory:
+#
+# - The **newest state** already has the offset 5, because the next request must build on everything that was appended before it.
+# - The [**snapshot**](../docs/handbook/glossary.md#snapshot) is the last state that the replicas have confirmed, so it does not have the offset 5. The coordinator answers fetches from the snapshot.
 #
 # *Predict*: another client fetches the offset of `orders-0` now. Which offset does it receive? −1 means that nothing is committed.
 
@@ -60,6 +63,8 @@ course.reveal("while_in_flight", while_in_flight, fetched)
 #
 # </details>
 #
+# Tools get this answer. But Java's consumer asks for *stable* offsets. While a commit is in flight, it does not get −1: the coordinator answers only when the replicas have the record (lesson 05).
+#
 # Now the replicas confirm the record, so the snapshot moves to the new state:
 
 # %%
@@ -70,7 +75,7 @@ print(f"a fetch returns {fetched}; the client's answer: {answer.value[orders_0].
 # %% [markdown]
 # ## Step by step, with a power cut
 #
-# 5 is committed, and the figure shows the commit of 6, in the upper half for 4.x. (The lower half, 3.9, is explained at the end of this lesson.) Cut the power at each step: the broker is gone, with its memory. A replica becomes the next leader and loads its copy of the log, which has every confirmed record and perhaps newer ones.
+# In the figure, 5 is committed, and a client commits 6. The upper half is 4.x. (The lower half is 3.9, which the end of this lesson explains.) Cut the power at each step: the broker is gone, with its memory. A replica becomes the next leader and loads its own copy of the log, which has every confirmed record and perhaps newer records.
 
 # %%
 # figure
@@ -82,20 +87,31 @@ course.CommitAndPowerCut()
 # - **After “6 checked”**: 6 is only in memory, so the crash loses it, and the next broker answers 5.
 # - **After “6 appended”**: the record is in one broker's log, and perhaps in the next leader's. The answer is 6 or 5.
 # - **After “6 confirmed”**: the replicas have the record. It is safe, although the client has no answer yet.
-# - **After “6 answered”**: the client knows it, too.
+# - **After “6 answered”**: the client knows that 6 is stored.
 #
 # </details>
 #
 # So a commit that was answered `NONE` is safe as long as one replica in sync survives. A commit **without** an answer is perhaps stored, and perhaps not.
+
+# %% [markdown]
+# ## How many copies a NONE means
 #
-# How many copies is that? A replica that falls behind is no longer in sync, and nobody waits for it any more. If fewer replicas are in sync than `min.insync.replicas` says, leader included, the log refuses every append. The default is 1, so it can happen that only the leader has a commit that was answered `NONE`. With three replicas (`offsets.topic.replication.factor`, the default) and `min.insync.replicas=2`, each commit that was answered is on at least two brokers, and one of them may fail. By default, a broker answers before a batch is on its **disk**, so the copies on other brokers protect a commit.
+# By default, three brokers have a copy of the partition (`offsets.topic.replication.factor=3`). Suppose that one of them leads, one is in sync, and one has fallen behind. Nobody waits for the replica that is behind, so a commit that is answered `NONE` is on two brokers. If the second replica falls behind, too, the setting `min.insync.replicas` decides:
+#
+# | in sync, with the leader | `min.insync.replicas=1` (the default) | `min.insync.replicas=2` |
+# |---|---|---|
+# | 3 brokers | `NONE`: three copies | `NONE`: three copies |
+# | 2 brokers | `NONE`: two copies | `NONE`: two copies |
+# | only the leader | `NONE`: one copy, which is lost with this broker | an error: the log refuses the commit |
+#
+# So set `min.insync.replicas=2` for `__consumer_offsets`: then each commit that was answered `NONE` survives the loss of one broker. The copies matter, because by default a broker answers before a batch is on its **disk**.
 
 # %% [markdown]
 # ## The append fails
 #
-# An append can fail in two ways. The log may **refuse** the batch, for example because too few replicas are in sync. Then the log stays as it was, and the coordinator undoes the change in its newest state. Or the commit **times out**: the batch is in the log, but the replicas have not confirmed it after 5 seconds (`offsets.commit.timeout.ms`). Then the client gets an error, although the record is written.
+# A commit can **time out**: its batch is in the log, but the replicas have not confirmed it after 5 seconds (`offsets.commit.timeout.ms`). Then the client gets an error, although the record is written.
 #
-# *Predict*: 5 is committed, and the commit of 6 times out. Which offset does a fetch from this broker return? And which one does the next broker return, if it has the whole log? Write a pair, for example `(1, 2)`. You need not read the script: each `yield` is a row of the table, with a request, its answer, and the records that were appended.
+# *Predict*: 5 is committed, and the commit of 6 times out. Which offset does a fetch from this broker return? And which offset does the next broker return, if its copy of the log has the record of 6? Write a pair, for example `(1, 2)`. You need not read the script: each `yield` is a row of the table, with a request, its answer, and the records that were appended.
 
 # %%
 # prediction
@@ -129,33 +145,33 @@ with course.fold("this_and_next", this_and_next, (this_broker, next_broker)):
 #
 # </details>
 #
-# This is what both failures leave on this broker, in 4.x:
+# The log can also **refuse** a batch, for example because too few replicas are in sync. Then nothing is written, and the coordinator undoes the change in its newest state. Compare what both failures leave on this broker, in 4.x:
 #
-# | | the log refuses 6 | 6 times out |
+# | | 6 times out | the log refuses 6 |
 # |---|---|---|
-# | the log has | 5 | 5, 6 |
-# | the newest state | goes back to 5 | stays at 6 |
-# | a fetch returns | 5 | 5, and 6 as soon as the replicas confirm it |
+# | the log has | 5, 6 | 5 |
+# | the newest state | stays at 6 | goes back to 5 |
+# | a fetch returns | 5, and 6 as soon as the replicas confirm it | 5 |
 #
 # So after an error, the offset depends on the broker and on the moment. `commitSync` therefore sends the commit again. Once it is answered `NONE`, this broker and the next one return the same offset.
 
 # %% [markdown]
 # ## What the client is told
 #
-# The log's error is about `__consumer_offsets`. A client that received this error would suspect `orders-0`. So the coordinator answers with one of three errors, each of which is advice:
+# If the log refuses a batch with `NOT_ENOUGH_REPLICAS`, this error is about `__consumer_offsets`. But a client that received it would suspect `orders-0`, the partition in its commit. So the coordinator translates the errors of the log into three errors, each of which is advice:
 #
 # | the answer | the advice | `commitSync` | the callback of `commitAsync` gets |
 # |---|---|---|---|
-# | `COORDINATOR_NOT_AVAILABLE` | This broker may store it later: wait, and commit again. | repeats for 60 seconds, then throws `TimeoutException` | `RetriableCommitFailedException` |
+# | `COORDINATOR_NOT_AVAILABLE` | This broker may have stored it, or may store it later: wait, and commit again. | repeats for 60 seconds, then throws `TimeoutException` | `RetriableCommitFailedException` |
 # | `NOT_COORDINATOR` | Another broker can store it: find the new coordinator, and commit again. | the same | the same |
 # | `UNKNOWN_SERVER_ERROR` | No broker will store it: repeating does not help. | throws `KafkaException` at once | `KafkaException` |
 #
-# After such an exception, your program may go on, because the next successful commit makes up for the failed one. Until then, a crash or a rebalance can repeat records.
+# After one of these exceptions, your program may go on, because the next successful commit makes up for the failed one. Until then, a crash or a rebalance can repeat records.
 
 # %% [markdown]
 # ## Exercise for later: translate an error
 #
-# Write `commit_error(append_error)`: it takes the name of the log's error, a text, and returns the name in the answer. Decide for each error: can this broker store the commit later, or only another one, or none? Errors that are not in the table stay unchanged.
+# Write `commit_error(append_error)`: it takes the name of the log's error, a text, and returns the name in the answer. Decide for each error: can this broker store the commit later, or only another broker, or no broker? Errors that are not in the table stay unchanged.
 #
 # | error of the log | what happened |
 # |---|---|
@@ -199,7 +215,7 @@ course.check("after_the_crash", after_the_crash)
 # %% [markdown]
 # ## Two commits on their way
 #
-# `commitAsync` does not wait, so two commits of one partition can be in flight together. Which one counts? The coordinator handles the requests of a partition of `__consumer_offsets` one after the other, so the log, and each replica's copy, has the records in the order of the requests. But their confirmations are reported by different threads, so the second one can come first.
+# `commitAsync` does not wait, so two commits of one partition can be in flight together. Which one counts? The coordinator handles the requests of a partition of `__consumer_offsets` one after the other, so the log, and each replica's copy, has the records in the order of the requests. But different threads report the confirmations, so the confirmation of the second commit can come first.
 #
 # *Predict*: 6 is appended, then 7. First 7's confirmation is handled, then 6's. Which offset does a fetch return at the end?
 
@@ -225,7 +241,7 @@ with course.fold("in_the_end", in_the_end, int(crossed.steps[-1].answers[0].remo
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# The place in the log decides. The coordinator remembers one number: up to where its log is confirmed. If 7 is confirmed, everything before it is, too. So the later report about 6 changes nothing. A broker that loads this log finds 7 at its end, too.
+# The place in the log decides. The coordinator remembers one number: up to where its log is confirmed. If 7 is confirmed, everything before 7 is confirmed, too, so the later report about 6 changes nothing. A broker that loads this log also finds 7 at its end.
 #
 # </details>
 #
@@ -234,7 +250,7 @@ with course.fold("in_the_end", in_the_end, int(crossed.steps[-1].answers[0].remo
 # %% [markdown]
 # ## Exercise: commit again?
 #
-# A consumer calls `commitAsync(6)`, then `commitAsync(7)`. 7 is answered `NONE`, but 6 with an error, so the application commits 6 again and gets `NONE`. Which offset does the group have?
+# A consumer calls `commitAsync(6)`, then `commitAsync(7)`. The commit of 7 is answered `NONE`, but the commit of 6 gets an error. So the application commits 6 again, and gets `NONE`. Which offset does the group have?
 #
 # - **A**: 7, because 7 is the larger offset.
 # - **B**: 6, because its record is later in the log.
@@ -253,7 +269,7 @@ course.check("commit_again", commit_again)
 # %% [markdown]
 # ## What is written
 #
-# A real 4.3.1 broker wrote one batch for each of four requests, so a crash can lose a request, but never a part of it. The next cell (skip its code) prints these batches, and compares the models with real brokers:
+# A real 4.3.1 broker received four commits of `dashboard`. (They are [*simple*](../docs/handbook/glossary.md#simple-commit) commits: their client is not a member of the group.) It wrote one batch for each request, so a crash can lose a request, but never a part of it. The next cell (skip its code) prints the batches, and compares the models with real brokers:
 
 # %%
 import kafkagroups as kg
@@ -272,18 +288,15 @@ for kafka in ("4.3.1", "3.9.2"):
     course.compare_with_broker(ours, [(batch.base_offset, batch.size) for batch in real], kafka, verb="wrote")
 
 # %% [markdown]
-# These commits are [*simple*](../docs/handbook/glossary.md#simple-commit): their client is not a member of the group.
-
-# %% [markdown]
 # ## Where 3.9 differs
 #
-# In 3.9, the coordinator has no snapshot but two maps: the [*cache*](../docs/handbook/glossary.md#cache), from which it answers fetches, and a map of the commits in flight. A confirmed offset moves into the cache, unless the cache has one from a later record. When a commit is refused or times out, the coordinator forgets its offset. This matters if the replicas recover after 6 has timed out, and confirm the next commit:
+# In 3.9, the coordinator has no snapshot but two maps: the [*cache*](../docs/handbook/glossary.md#cache), from which it answers fetches, and a map of the commits in flight. A confirmed offset moves into the cache, unless the cache has an offset from a later record. When a commit is refused or times out, 3.9 forgets its offset. So 3.9 and 4.x answer differently if 6 times out, and the replicas then recover and confirm the next commit:
 
 # %%
 def commit_after_a_timeout(broker):
     for _ in commit_times_out(broker):
         pass
-    yield "5 is committed, and 6 has timed out", ""
+    yield "so far: 5 is committed, and 6 has timed out", ""
     yield "commit 3 for orders-1", broker.offset_commit("dashboard", {TopicPartition("orders", 1): OffsetCommit(3)})
     broker.manager.logs.release()
     yield "a fetch of orders-0", broker.offset_fetch("dashboard", [orders_0])
@@ -292,7 +305,7 @@ def commit_after_a_timeout(broker):
 course.compare_brokers(commit_after_a_timeout, holds_answers=True)
 
 # %% [markdown]
-# A replica copies the log in order. If it has the later record of `orders-1`, it has 6 as well, so 4.x now shows 6. In 3.9, 6 is forgotten, and fetches return 5 until the next commit or load.
+# A replica copies the log in order. If it has the later record of `orders-1`, it also has the record of 6, so 4.x now shows 6. In 3.9, 6 is forgotten, and fetches return 5 until the next commit or load.
 #
 # | | 4.x | 3.9 |
 # |---|---|---|
@@ -302,9 +315,7 @@ course.compare_brokers(commit_after_a_timeout, holds_answers=True)
 #
 # <details><summary>The map of commits in flight, and a commit that is answered NONE but not shown</summary>
 #
-# In the source of 3.9, the map of commits in flight is called `pendingOffsetCommits`. (Everywhere else in this course, a *pending* offset is one in an open transaction.) It protects deletions: when a topic is deleted, its offsets leave both maps, and a late confirmation must not bring them back. So a confirmed offset moves into the cache only if the map still has an offset of its partition.
-#
-# But the map has room for only one offset of each partition. Two commits in flight can therefore go wrong:
+# In the source of 3.9, the map of commits in flight is called `pendingOffsetCommits`. (Everywhere else in this course, a *pending* offset is an offset in an open transaction.) The map has room for only one offset of each partition, so two commits in flight can go wrong:
 #
 # | step | map | cache |
 # |---|---|---|
@@ -314,7 +325,7 @@ course.compare_brokers(commit_after_a_timeout, holds_answers=True)
 # | 7 times out, and leaves the map | – | 5 |
 # | 6 is confirmed, and its client gets `NONE`; but the map has no offset, so 6 does not move | – | 5 |
 #
-# Fetches return 5 until the next commit or load. The same happens if the group is deleted while its commit is in flight.
+# Fetches return 5 until the next commit or load. The rule in the last row is: a confirmed offset moves into the cache only if the map still has *any* offset of its partition. This rule protects deletions. When a topic is deleted, its offsets leave both maps, and a late confirmation must not bring them back. For the same reason, a commit that is in flight while its group is deleted is answered `NONE` and not shown.
 #
 # </details>
 #
@@ -335,13 +346,13 @@ course.compare_brokers(commit_after_a_timeout, holds_answers=True)
 # - `NONE` means that all replicas in sync have the commit, at least `min.insync.replicas` of them.
 # - Without `NONE`, the commit may be stored or not.
 # - The later record in the log is the newer commit.
-# - Records that were read but not committed are read again.
+# - The next broker has every confirmed commit, and perhaps unconfirmed ones.
 #
 # ## For your consumer
 #
-# - A consumer's [*position*](../docs/handbook/glossary.md#position-of-a-consumer), the offset of the next record that it will read, is only in its memory. If 6 is committed and it dies after reading the records 6 to 9, its successor reads them again. Process first and then commit, and you have [*at least once*](../docs/handbook/glossary.md#at-least-once); the other order means [*at most once*](../docs/handbook/glossary.md#at-most-once).
+# - A consumer's [*position*](../docs/handbook/glossary.md#position-of-a-consumer), the offset of the next record that it will read, is only in its memory. If 6 is committed and the consumer dies after reading the records 6 to 9, its successor reads these records again. Process first and then commit, and you have [*at least once*](../docs/handbook/glossary.md#at-least-once); the other order means [*at most once*](../docs/handbook/glossary.md#at-most-once).
 # - Use `commitSync` before you close a consumer. It retries for `default.api.timeout.ms`. After a `TimeoutException`, the commit may be stored or not.
-# - `commitAsync` does not retry, because the older offset could overwrite a newer commit. Log its errors.
+# - `commitAsync` does not retry, because the repeated, older offset would come later in the log than a newer commit, and win. Log its errors.
 # - With auto commit, `poll` commits, not more often than every 5 seconds (`auto.commit.interval.ms`). If your loop needs two minutes for the records of one `poll`, a crash repeats two minutes.
 
 # %% [markdown]
@@ -349,7 +360,7 @@ course.compare_brokers(commit_after_a_timeout, holds_answers=True)
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | Commits fail with `COORDINATOR_NOT_AVAILABLE`. | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets --under-min-isr-partitions` | A listed partition has fewer replicas in sync than `min.insync.replicas`, so it refuses commits. | Bring the missing brokers back. Consumers repeat their commits. Do not lower `min.insync.replicas`: one broker would then have the only copy. |
+# | Commits fail with `COORDINATOR_NOT_AVAILABLE`. | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets --under-min-isr-partitions` | A listed partition has fewer replicas in sync than `min.insync.replicas`, so it refuses commits. | Bring the missing brokers back. Consumers repeat their commits. Do not lower `min.insync.replicas`: one broker could then have the only copy. |
 # | Commits fail now and then, although this command lists nothing. | the same command, several times, with `--under-replicated-partitions` instead | A partition that is listed now and then has a slow replica. While it is less than 30 seconds behind (`replica.lag.time.max.ms`), it counts as in sync, and commits wait for it. | Look at the disk and the network of its broker. |
 
 # %% [markdown]
@@ -367,6 +378,6 @@ course.compare_brokers(commit_after_a_timeout, holds_answers=True)
 #
 # ## What we left out, and why
 #
-# How replicas copy records, and which commits are allowed (lesson 07). All terms are in the [glossary](../docs/handbook/glossary.md).
+# We left out how replicas copy records. Lesson 07 says which commits are allowed. All terms are in the [glossary](../docs/handbook/glossary.md).
 #
 # **Next:** [05 · Fetching](05_fetching.ipynb): a consumer asks for its offset, and nobody reads the topic.

@@ -3,7 +3,7 @@
 #
 # **Why does a broker never read the topic when a consumer asks for its offset?**
 #
-# **Which Kafka:** every 4.x, which always has the new *group coordinator*. The tables show 4.3.1 beside 3.9.2 with the classic coordinator; a row with one answer is true for both. **Which groups:** those of both protocols.
+# **Which Kafka:** every 4.x, which always has the new *group coordinator*. The tables show 4.3.1 beside 3.9.2 with the classic coordinator; a row with one answer is true for both. **Which groups:** all consumer groups, whatever their setting `group.protocol`.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -12,13 +12,14 @@
 # ![A consumer that starts sends FindCoordinator to any broker, OffsetFetch to broker 2, and OffsetForLeaderEpoch to the partition's leader, and then reads from offset 50.](pictures/05.svg)
 
 # %% [markdown]
-# A consumer that starts asks three questions, and this lesson follows them: *Who coordinates my group? Where do I continue? Has the partition lost records that I have already read?*
+# A consumer that starts asks three questions, and this lesson follows them: *Who coordinates my group? Where do I continue, and can this offset still change? Has the partition lost records that I have already read?*
 #
-# Three things to hold on to:
+# Four things to hold on to:
 #
-# 1. Only **one broker** can answer the second question, the *fetch* (OffsetFetch): the leader of the group's partition. It answers from **memory**, which it has filled by loading the log.
+# 1. Only **one broker** can answer the second question, the *fetch* (OffsetFetch): the leader of the group's partition. This broker answers from **memory**, which it has filled by loading the log.
 # 2. "Nothing committed" is **not an error**, because every new group gets this answer.
-# 3. An offset has a **leader epoch**, by which a consumer notices that the records before it were replaced.
+# 3. A consumer asks for a [**stable offset**](../docs/handbook/glossary.md#stable-offset). While a newer offset is on its way, the consumer must wait.
+# 4. Each committed offset carries a **leader epoch**. With it, a consumer notices that records which it has already read were lost.
 
 # %% [markdown]
 # ## Which broker answers
@@ -45,11 +46,11 @@ def move_away_and_back(broker):
 course.compare_brokers(move_away_and_back)
 
 # %% [markdown]
-# After `NOT_COORDINATOR`, the client asks again who the coordinator is, because normally another broker has the answer. (After a failed load, none has it: lesson 11.) After `COORDINATOR_LOAD_IN_PROGRESS`, it waits and asks the same broker again. Meanwhile, `poll` of a Java consumer returns no records and throws nothing.
+# After `NOT_COORDINATOR`, the client asks again who the coordinator is, because normally another broker has the answer. After `COORDINATOR_LOAD_IN_PROGRESS`, the client waits and asks the same broker again. Meanwhile, `poll` of a Java consumer returns no records and throws nothing.
 #
 # <details><summary>Can two brokers answer for one group?</summary>
 #
-# Yes, for a moment. Until a former leader learns that it was replaced, it answers fetches from its memory, and its offsets may be old.
+# Yes, for a moment. Until a former leader learns that it was replaced, it still answers fetches from its memory, and the offsets there may be old.
 #
 # </details>
 
@@ -87,7 +88,7 @@ course.reveal("read_again", read_again, logs.records_read - loaded)
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# When a broker loses a partition, it drops the groups of this partition, because the next leader may change them. So it had to load partition 9 again, once. The ten fetches read no record.
+# When a broker loses a partition, it drops the groups of this partition, because the next leader may change them. So our broker had to load the 45 records of partition 9 again, once. The ten fetches read no record.
 #
 # </details>
 #
@@ -104,7 +105,7 @@ for partition, committed in sorted(ours["billing"].items()):
 # %% [markdown]
 # ## A restart, second by second
 #
-# How long does a client see these refusals? We restarted a real 4.3.1 broker, and sent it three requests again and again; ListGroups asks a broker for its groups. A line is printed whenever an answer changes:
+# How long does a client see these refusals? We restarted a real 4.3.1 broker, and kept sending it three requests: FindCoordinator, OffsetFetch for `billing`, and ListGroups, which asks a broker for all its groups. A line is printed whenever an answer changes:
 
 # %%
 import json
@@ -117,9 +118,9 @@ for answer in answers:
     print(f"{answer['ms']:>6}  {first:<24}{answer.get('OffsetFetch billing', ''):<22}{answer.get('ListGroups', '')}")
 
 # %% [markdown]
-# - **FindCoordinator** answers `NONE` early, because it only looks up the partition's leader.
-# - **OffsetFetch** answers once the group's own partition is loaded. Here that took less than 26 ms, so no fetch came during the load, and we never saw `COORDINATOR_LOAD_IN_PROGRESS`. All partitions took 72 ms; a large topic takes minutes ([lesson 11](11_loading.ipynb)).
-# - **ListGroups** answers `NONE` with 0 groups until the broker knows that it leads these partitions, and then an error without groups until it has loaded *all* of them. So an empty list right after a start proves nothing.
+# - **FindCoordinator** answers `NONE` early, because the broker only looks up the partition's leader.
+# - **OffsetFetch** needs only the group's own partition. Its load took less than 26 ms, and none of our fetches arrived in that time, so their column shows no `COORDINATOR_LOAD_IN_PROGRESS`.
+# - **ListGroups** needs *all* partitions, whose load took 72 ms. (A large topic takes minutes: [lesson 11](11_loading.ipynb).) Before the broker knows which partitions it leads, the answer is `NONE` with 0 groups. So an empty list right after a start proves nothing.
 #
 # <details><summary>What a monitor asks: ListGroups and DescribeGroups</summary>
 #
@@ -162,7 +163,9 @@ course.reveal("for_unknown_group", for_unknown_group, (found.offset, found.error
 #
 # </details>
 #
-# With −1, the consumer starts where `auto.offset.reset` says. A group that has lost its offsets gets the same answer, so nobody notices the loss.
+# With −1, the consumer starts where `auto.offset.reset` says. After a loss of its offsets, a group gets the same answer, so nobody notices the loss.
+#
+# ## By name, or all
 #
 # A client can ask for partitions **by name**, as a consumer does, or for **all**, as a monitor does. Here, `billing` has committed offsets of `orders-0` and `payments-1`, and the client has no permission (DESCRIBE) to see `payments`:
 
@@ -188,14 +191,14 @@ course.compare_brokers(ask_all_and_by_name, authorize=may_see)
 # %% [markdown]
 # ## Why the answer can be −1
 #
-# The answer −1 does not say why. The log of the group's partition does:
+# The log of the group's partition shows the reason:
 #
 # | the reason | how to recognise it |
 # |---|---|
 # | The group is new, or a name is wrong. | The log has no commit of it. |
 # | The offset has expired or was deleted (lesson 09). | The log has a tombstone for it. |
 # | `__consumer_offsets` has more partitions than before (lesson 02). | The commit is in another partition. |
-# | The load has failed, on a broker up to 3.9 (lesson 11). | The commit is in the log, and `server.log` has an error. |
+# | On a broker up to 3.9, the load has failed (lesson 11). A 4.x broker then answers `NOT_COORDINATOR`. | The commit is in the log, and `server.log` has an error. |
 # | A client has committed −1, which Java's client refuses to do. | The log has a commit with −1. |
 
 # %% [markdown]
@@ -204,7 +207,7 @@ course.compare_brokers(ask_all_and_by_name, authorize=may_see)
 # A monitor reports that `billing` has lost its offset for `orders-0`. Which answer shows that a consumer of `billing` would now begin where `auto.offset.reset` says?
 #
 # - **A**: One second after the broker's start, ListGroups returned `NONE` and a list without `billing`.
-# - **B**: OffsetFetch for all partitions returned an empty list and `NONE`, to a user with permissions for groups only.
+# - **B**: OffsetFetch for all partitions returned an empty list and `NONE`. The client that asked has permissions for groups, but not for topics.
 # - **C**: OffsetFetch for `orders-0` by name returned −1 and `NONE`.
 # - **D**: OffsetFetch returned `NOT_COORDINATOR`.
 #
@@ -221,9 +224,31 @@ course.check("proof_of_loss", proof_of_loss)
 # %% [markdown]
 # ## Stable offsets
 #
-# A program can commit its offsets in a *transaction* ([lesson 08](08_transactions.ipynb)). Until the marker of the transaction is in the log, they are **pending**. Suppose that process A has processed records, has called `commitTransaction`, and dies before the marker is written. Process B takes over, and begins at the last committed offset. Then the transaction coordinator writes the marker, A's work counts, and B has processed the same records **again**. So a consumer asks for [*stable* offsets](../docs/handbook/glossary.md#stable-offset), with `requireStable` in its fetch; Java's consumer always does. For each partition with a pending offset, the coordinator then answers `UNSTABLE_OFFSET_COMMIT`, and the consumer asks again until the transaction ends.
+# A consumer's fetch is stricter than the fetches so far. A tool only shows an offset, but a consumer starts to process records there, so the offset must not change a moment later. Java's consumer therefore always sets `requireStable` in its fetch. Kafka's tools do not set it.
 #
-# When the shop's brokers were killed (lesson 00), `fraud-check` had only one offset for `orders-0`, and it was pending.
+# What happens while a commit is **in flight**, appended but not confirmed by the replicas? In lesson 04, a fetch then returned the last confirmed offset. Here, 5 is confirmed and 6 is in flight:
+
+# %%
+def commit_in_flight(broker):
+    log = broker.manager.logs
+    yield "a commit of 5", broker.offset_commit("billing", {ORDERS_0: OffsetCommit(5)})
+    log.release()  # the replicas confirm 5
+    yield "a commit of 6, in flight", broker.offset_commit("billing", {ORDERS_0: OffsetCommit(6)})
+    yield "a fetch", broker.offset_fetch("billing", [ORDERS_0])
+    yield "a stable fetch", broker.offset_fetch("billing", [ORDERS_0], require_stable=True)
+    log.release()  # the replicas confirm 6
+
+
+course.compare_brokers(commit_in_flight, holds_answers=True)[2:]
+
+# %% [markdown]
+# With 5, the consumer would process a record again. With 6, it would rely on a commit that a crash could still lose. So a 4.x coordinator lets the stable fetch **wait** until the replicas have 6. The 3.9 coordinator answers `UNSTABLE_OFFSET_COMMIT`, and the consumer asks again.
+#
+# ## While a transaction is open
+#
+# A program can also commit its offsets in a *transaction* ([lesson 08](08_transactions.ipynb)). Until the transaction ends, nobody knows whether its offsets will count, and they are **pending**. This can last long, so the coordinator does not let a stable fetch wait. For each partition with a pending offset, it answers `UNSTABLE_OFFSET_COMMIT`, and the consumer asks again until the transaction ends.
+#
+# When the shop's brokers were killed (lesson 00), `fraud-check` had no committed offset of `orders-0`, only a pending one.
 #
 # *Predict*: a client asks for **all** partitions of `fraud-check`, with `requireStable`. What does the answer say about `orders-0`? Write `"-1"`, `"UNSTABLE_OFFSET_COMMIT"` or `"not mentioned"`.
 
@@ -242,7 +267,7 @@ course.reveal("about_orders_0", about_orders_0, all_stable.get("orders-0", "not 
 #
 # </details>
 #
-# A client can ask in four ways. Again, `orders-0` has only a pending offset:
+# A client can ask in four ways. Here, `payments-1` has a committed and a pending offset, and `orders-0` has only a pending one:
 
 # %%
 def open_transaction(broker):
@@ -261,13 +286,7 @@ def open_transaction(broker):
 course.compare_brokers(open_transaction)
 
 # %% [markdown]
-# So a program that needs stable offsets must ask by name.
-#
-# <details><summary>A stable fetch while a commit is in flight</summary>
-#
-# In lesson 04, a coordinator of 4.x answers from the state that the replicas have confirmed. A stable fetch is the exception: if 5 is committed and 6 is in flight, it takes the newest state, with 6, and its answer waits until the replicas have 6, because a crash could still lose it. 3.9 answers `UNSTABLE_OFFSET_COMMIT`.
-#
-# </details>
+# *All* leaves out `orders-0`, although an offset is pending there. So a program that needs stable offsets must ask by name.
 
 # %% [markdown]
 # ## Exercise: the answer to a fetch
@@ -277,7 +296,7 @@ course.compare_brokers(open_transaction)
 # - `committed`: a dictionary from partition to offset.
 # - `pending`: the set of partitions with a pending offset.
 # - `asked`: a list of partitions, or `"all"`.
-# - `stable`: whether the client set `requireStable`.
+# - `stable`: whether the client set `requireStable`. No commit is in flight.
 #
 # An answer is an offset, −1, or `"UNSTABLE_OFFSET_COMMIT"`.
 
@@ -301,14 +320,14 @@ course.check("get_offsets", get_offsets)
 #  B, epoch 4    ▓▓▓▓▓▓▓   ░░░░░░░   ░░░░░░░   from 40 on there are other records
 # ```
 #
-# If `billing` starts at 45, it misses B's records 40 to 44. It can notice this by the *leader epoch*, a number that rises with each new leader. A commit also contains the leader epoch of the last record that the consumer has read: here 3.
+# If `billing` starts at 45, it misses B's records 40 to 44. The *leader epoch* prevents this. It is a number that rises with each new leader, and a commit contains the leader epoch of the last record that the consumer has read: here 3.
 
 # %% [markdown]
 # ## Where an epoch ends
 #
-# So the consumer asks B, with `OffsetForLeaderEpoch`, where epoch 3 ends. B has a list of epochs, each with its first offset: `[(0, 0), (3, 20), (4, 40)]`. Epoch 3 ends where epoch 4 begins, at 40. The offset 45 is beyond this end, so the consumer continues at 40. If the end were 45 or later, it would continue at 45.
+# So the consumer asks B, with `OffsetForLeaderEpoch`, where epoch 3 ends. B has a list of epochs, each with its first offset: `[(0, 0), (3, 20), (4, 40)]`. Epoch 3 ends where epoch 4 begins, at 40. The consumer continues at the smaller of two numbers: its offset, 45, and the end of the epoch, 40. Here it continues at 40.
 #
-# **An epoch ends at the first offset of the next higher epoch in the list.** The epoch itself need not be in the list, for example if its leader wrote nothing: here, epoch 1 ends at 20, where epoch 3 begins. The highest epoch ends at the end of the log.
+# **An epoch ends at the first offset of the next higher epoch in the list.** The highest epoch ends at the end of the log. An epoch without records is not in the list: here, epoch 1 ends at 20, where epoch 3 begins.
 #
 # If an operator has set the offset, the commit has no leader epoch, and the consumer does not ask.
 #
@@ -340,11 +359,7 @@ course.check("three_restarts", three_restarts)
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# Three answers of 3.9 differ:
-#
-# - To a stable fetch while a commit is in flight, it answers with an error.
-# - To ListGroups during a load, it answers with the groups that it already has.
-# - To DescribeGroups of an unknown group, it answers without an error.
+# A stable fetch does not wait for a commit in flight, as shown above. ListGroups during a load also returns the groups that are already loaded, and DescribeGroups of an unknown group returns no error.
 #
 # <details><summary>Other versions</summary>
 #
@@ -375,13 +390,13 @@ course.check("three_restarts", three_restarts)
 # - Only the leader of the group's partition answers, from memory, after its load.
 # - "Nothing committed" is −1 with `NONE`, and `auto.offset.reset` decides.
 # - By name, a fetch answers for every partition; *all* leaves out what has no offset or may not be seen.
-# - While a transaction is open, a stable fetch by name gets `UNSTABLE_OFFSET_COMMIT`, and asks again.
-# - The leader epoch shows a consumer that records before its offset were replaced.
+# - A consumer waits for a commit in flight. While a transaction is open, it gets `UNSTABLE_OFFSET_COMMIT`, and asks again.
+# - With the leader epoch, a consumer notices that records which it has read are no longer in the partition.
 #
 # ## For your consumer
 #
 # - With `auto.offset.reset=none`, a lost offset is an error. Use it if skipping records is worse than stopping.
-# - While the coordinator loads or an offset is unstable, `poll` returns no records, throws nothing, and asks again. The last row of the next table shows how to distinguish this from an empty topic.
+# - While the coordinator loads or an offset is not stable, `poll` returns no records. The last row of the next table distinguishes this from an empty topic.
 
 # %% [markdown]
 # ## At 3 am
@@ -392,7 +407,7 @@ course.check("three_restarts", three_restarts)
 # |---|---|---|---|
 # | A group starts from the beginning or skips records. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing` | If CURRENT-OFFSET is `-`, the coordinator has no offset. A number can be a new commit after the loss. | Stop the consumers before they commit again, find the cause (row 2), and set the old offsets ([lesson 09](09_deleting.ipynb)). |
 # | Why is there no offset? | `kafkagroups explain PATH --group billing` | See "Why the answer can be −1". | Reading is safe. |
-# | A monitor misses the group. | the command of row 1 | If it shows the group, the monitor asked during a load or lacks permissions. | Give it DESCRIBE on the group and its topics. |
+# | A monitor does not show the group. | the command of row 1 | If the command shows the group, the monitor asked during a load, or it lacks permissions. | Give the monitor DESCRIBE on the group and its topics. |
 # | A consumer reads nothing. | the command of row 1 | If LAG is 0, there is nothing to read. If not, and the consumer's log repeats `unstable offsets`, a transaction is open. | [Lesson 08](08_transactions.ipynb), "At 3 am". |
 
 # %% [markdown]
@@ -410,6 +425,6 @@ course.check("three_restarts", three_restarts)
 #
 # ## What we left out, and why
 #
-# How a partition gets a new leader, and the member epoch in newer fetch requests (lesson 13). The [glossary](../docs/handbook/glossary.md) has all terms.
+# How a partition gets a new leader, and the member epoch in fetch requests (lesson 13). The [glossary](../docs/handbook/glossary.md) has all terms.
 #
 # **Next:** [06 · The group's life](06_the_groups_life.ipynb): how members join, stay and leave, and what a rebalance does.

@@ -20,9 +20,23 @@
 # 4. At the end of each rebalance, the coordinator writes **one record** with the members. It contains no state and no deadlines.
 
 # %% [markdown]
-# ## The first member
+# ## A rebalance in one drawing
 #
-# A consumer sends **JoinGroup** to become a member, and **SyncGroup** to get its partitions. The *state* of the group says which of the two phases it is in:
+# A consumer sends **JoinGroup** to become a member, and **SyncGroup** to get its partitions. Here `billing-1` is already a member, and `billing-2` is new:
+#
+# ```
+#  billing-1                coordinator                billing-2
+#      │                         │ ◀────── JoinGroup ──────│  waits
+#      │─────── JoinGroup ─────▶ │                         │
+#      │ ◀──── you lead ──────── │ ── billing-1 leads ───▶ │    join phase ends
+#      │                         │                         │
+#      │                         │ ◀────── SyncGroup ──────│  waits
+#      │─ SyncGroup with all ──▶ │                         │
+#      │  assignments            ■ appends one record      │
+#      │ ◀──── orders 0 1 ────── │ ────── orders 2 ──────▶ │    sync phase ends
+# ```
+#
+# The *state* of the group says which phase it is in:
 #
 # | state | what happens |
 # |---|---|
@@ -32,7 +46,9 @@
 # | Stable | Each member has its partitions. |
 # | Dead | This broker has no such group. |
 #
-# Two consumers join the group `billing`, and later they leave. The story has 20 rows, which we show in parts. Each row has a request (or a time that passes) and its answer, then "now" with the new state of the group, and below it the records that were written. (Skip the code.)
+# ## The first member
+#
+# Two consumers join the group `billing`, and later they leave. The story has 20 rows, and these are the first three. (Skip the code.)
 
 # %%
 import kafkagroups as kg
@@ -51,9 +67,11 @@ story = course.compare_brokers(two_consumers)
 story[:3]
 
 # %% [markdown]
+# On the left is a request, or a time that passes. On the right is the answer, after "now" the group's new state, and below them the record, if one was written.
+#
 # - **Row 1**: the coordinator refuses the first JoinGroup, and returns a [**member id**](../docs/handbook/glossary.md#member-id). It also writes that the group exists, with generation 0 and no members.
-# - **Row 2**: the JoinGroup with this id makes `billing-1` a member. The request has the *subscription*, the topics that the consumer wants to read, and it **waits**.
-# - **Row 3**: an Empty group waits 3 seconds for more members (`group.initial.rebalance.delay.ms`), so that ten consumers that start together cause one rebalance. Then the group has *generation* 1, the number of this rebalance, and `billing-1` leads it.
+# - **Row 2**: the JoinGroup with this id makes `billing-1` a member. The request contains the *subscription*, the topics that the consumer wants to read, and it **waits**.
+# - **Row 3**: an Empty group waits 3 seconds for more members (`group.initial.rebalance.delay.ms`), so that ten consumers that start together cause one rebalance. Then this rebalance gets its number, *generation* 1, and `billing-1` leads the group. `range` is the rule by which the leader divides the partitions.
 #
 # <details><summary>Why two JoinGroups?</summary>
 #
@@ -63,7 +81,7 @@ story[:3]
 #
 # <details><summary>Which requests create a group?</summary>
 #
-# A JoinGroup without a member id creates the group if it does not exist. A *heartbeat*, the sign of life of a member (below), never does: it is answered `UNKNOWN_MEMBER_ID`. Two requests cannot create a group twice, because the coordinator handles the requests of a partition one after the other. In 3.9, it keeps the first of the two (*put if absent*).
+# A JoinGroup without a member id creates the group if it does not exist. A *heartbeat*, the sign of life of a member (below), never does: it is answered `UNKNOWN_MEMBER_ID`. Two requests cannot create a group twice, because the coordinator handles the requests of a partition one after the other.
 #
 # </details>
 
@@ -81,13 +99,13 @@ written = [joined.read_record(line.record_offset).value for line in joined.log_l
 course.reveal("members_in_the_log", members_in_the_log, sum(len(value.members) for value in written))
 
 # %% [markdown]
-# The log gets members only together with their assignments. The leader computes these from the subscriptions, and sends them with its SyncGroup:
+# The log gets members only together with their assignments. The leader sends the assignments with its SyncGroup:
 
 # %%
 story[3:5]
 
 # %% [markdown]
-# The coordinator first appends a record with **all** assignments. When the replicas have it, the group becomes Stable and the members get their answers, so no member works with an assignment that a crash could lose.
+# The coordinator first appends a record with **all** assignments. When the replicas have it, the group becomes Stable and the members get their answers, so that no member works with an assignment that a crash could lose.
 
 # %% [markdown]
 # ## A second member: the rebalance
@@ -112,25 +130,50 @@ with course.fold("commit_during_join", commit_during_join, story.steps[7].answer
 # `billing-1` learns of the rebalance from the answer to its next [**heartbeat**](../docs/handbook/glossary.md#heartbeat), which a consumer sends every 3 seconds (`heartbeat.interval.ms`). Then it joins:
 
 # %%
-story[8:14]
+story[8:12]
 
 # %% [markdown]
-# In row 10, one JoinGroup ends the join phase: `billing-1` gets its answer, and so does `billing-2`, which has waited since row 7. The commit in row 12 is refused, because nobody knows yet who will own `orders-0`.
-#
+# In row 10, one JoinGroup ends the join phase: both members get their answers. The commit in row 12 is refused, because nobody knows yet who will own `orders-0`. The sync phase decides this:
+
+# %%
+story[12:14]
+
+# %% [markdown]
 # ## Why the whole group stands still
 #
-# With `range`, the default rule for dividing partitions, a consumer stops reading before it joins, and continues after its SyncGroup. So **all** members stand still until the slowest one has finished the records of its last `poll`.
+# With `range`, the default rule, a consumer stops reading before it joins, and continues after its SyncGroup. In our story, `billing-2` waits from row 7 until `billing-1` joins in row 10, after the records of its last `poll`. In a group of ten, nine members stand still until the slowest one joins.
 #
 # ## Read, but not committed
 #
-# `orders-2` now belongs to `billing-2`, which starts at the committed offset, 7. So `billing-2` reads **again** what `billing-1` had read after 7 but not committed. A consumer should therefore commit before it joins.
+# Row 14 gives `orders-2` to `billing-2`, which starts at the committed offset, 7 (row 5). If `billing-1` had also read the records 7 and 8, but not committed them, `billing-2` reads them **again**. A consumer should therefore commit before it joins.
 
 # %% [markdown]
-# ## Step by step
+# ## Who chooses the assignor
 #
-# A member must send a sign of life within its [*session timeout*](../docs/handbook/glossary.md#session-timeout) (`session.timeout.ms`, 45 seconds by default): a heartbeat, or a commit that the coordinator accepts. At the end of the join phase, the sessions of all members start again.
+# A rule such as `range` is an *assignor*. All members must use the same one, so each JoinGroup has an ordered list of the assignors that the member supports.
 #
-# *Predict*: `billing-1` dies after row 8, its accepted commit, at second 6. At which second is it removed?
+# A [**candidate**](../docs/handbook/glossary.md#candidate) is an assignor that all members support. Each member votes for the first candidate in its list, and the candidate with the most votes wins. A new client that supports no candidate gets `INCONSISTENT_GROUP_PROTOCOL`. So to change the assignor without a stop, first let all members support both, and then remove the old one.
+
+# %% [markdown]
+# ## Exercise for later: the vote
+#
+# Write `select_protocol(members)`, which returns the name of the assignor that wins. `members` has one ordered list of names for each member. At least one candidate exists, and no two candidates have the same number of votes.
+
+# %%
+# exercise: select_protocol
+def select_protocol(members):
+    ...
+
+# %%
+course.check("select_protocol", select_protocol)
+# course.hint("select_protocol")
+
+# %% [markdown]
+# ## How long a dead member keeps its partitions
+#
+# A member must send a sign of life within its [*session timeout*](../docs/handbook/glossary.md#session-timeout) (`session.timeout.ms`, 45 seconds by default): a heartbeat, or a commit that the coordinator accepts. The end of the join phase also gives every member a fresh session.
+#
+# *Predict*: at second 6, `billing-1` sends the commit of row 8, and dies. At which second is it removed?
 
 # %%
 # prediction
@@ -145,12 +188,14 @@ with course.fold("leader_is_removed_at", leader_is_removed_at, billing.now_s):
     print(f"second {billing.now_s:g}: {change}")
 
 # %% [markdown]
-# The commit was its last sign of life. All other members have joined, so the join phase ends when `billing-1` is removed.
+# The accepted commit was its last sign of life, so its session ended 45 seconds later. The coordinator had waited only for `billing-1`, so the join phase ended, too.
 #
-# The figure plays all 20 rows. To fit into the picture, its sessions last only **10 seconds**. Above, each partition has a bar while a member reads it. Below, each member has a row, with a mark for each sign of life:
+# ## All rows in one figure
+#
+# In this figure of all 20 rows, a session lasts only **10 seconds**. Above, each partition has a bar while a member reads it. Below, each member has a row, with a mark for each sign of life:
 #
 # 1. When does nobody read?
-# 2. The dashed bar in a member's row is its session, which fills while the member is silent. Which events start it again?
+# 2. The dashed bar in a member's row is its session, which fills while the member is silent. Which events start a session again?
 # 3. Let the coordinator die after an event. After which events does the crash lose nothing?
 #
 # <span class="live-only">You can also type a death, for example `billing-1 at 9`.</span>
@@ -162,27 +207,26 @@ course.RebalanceLanes()
 # %% [markdown]
 # ## Three deadlines
 #
-# A Java consumer sends heartbeats from a separate thread, so they prove that the process lives, but not that its loop works. The coordinator has three deadlines, and the consumer watches a fourth one itself:
+# The session is the first of three deadlines of a member:
 #
 # | what must come | before this deadline | or else |
 # |---|---|---|
 # | a sign of life | `session.timeout.ms` (45 s) | The member is removed, and a rebalance begins. |
-# | a JoinGroup, in the join phase | the **largest** rebalance timeout of all members | The member is removed. The group continues. |
-# | a SyncGroup, in the sync phase | the largest rebalance timeout of all members | The member is removed, and a rebalance begins. |
-# | a `poll` | `max.poll.interval.ms` (5 min) | The consumer leaves, and a rebalance begins. |
+# | a JoinGroup, in the join phase | the **largest** rebalance timeout of all members | The member is removed, and the rebalance goes on without it. |
+# | a SyncGroup, in the sync phase | the largest rebalance timeout of all members | The member is removed, and a new rebalance begins. |
 #
-# The [rebalance timeout](../docs/handbook/glossary.md#rebalance-timeout) of a Java consumer is its `max.poll.interval.ms`, because its code may work that long before it calls `poll` and joins.
+# A Java consumer sends heartbeats from a separate thread, so they do not prove that its loop works. Therefore the consumer watches its loop itself: if the loop does not call `poll` within `max.poll.interval.ms` (5 min), the consumer leaves. This setting is also its [rebalance timeout](../docs/handbook/glossary.md#rebalance-timeout), because the loop may work that long before it calls `poll` and joins.
 
 # %% [markdown]
 # ## A member leaves
 #
-# A consumer that closes sends **LeaveGroup**, so the coordinator removes it immediately, and a rebalance begins:
+# A consumer that closes sends **LeaveGroup**. The coordinator removes this member immediately, and a rebalance begins:
 
 # %%
 story[14:20]
 
 # %% [markdown]
-# The LeaveGroup in row 16 writes no record; the end of the rebalance does, in row 19. A killed process sends no LeaveGroup, so its partitions wait until its session ends.
+# The LeaveGroup in row 16 writes no record; the end of the rebalance does, in row 19. A killed process sends no LeaveGroup.
 
 # %% [markdown]
 # ## Exercise: the end of the join phase, on paper
@@ -221,7 +265,7 @@ for kafka in ("4.3.1", "3.9.2"):
         print(f"  offset {line.record_offset:>2}   generation {value.generation}   {', '.join(names) or 'no members'}")
 
 # %% [markdown]
-# A group record is written at the end of a rebalance, and in three other cases: at the first JoinGroup (generation 0, only in 4.x), when the last member leaves (generation 4), and when a static member is replaced (lesson 07). So a rebalance in progress is not in the log. An Empty group keeps its offsets.
+# A group record is written at the end of a rebalance, and in three other cases: at the first JoinGroup (generation 0, only in 4.x), when the last member leaves (generation 4), and when a static member is replaced (lesson 07). So a rebalance in progress is not in the log.
 
 # %% [markdown]
 # ## Memory and log
@@ -240,19 +284,18 @@ def crashes(broker):
 course.compare_brokers(crashes)
 
 # %% [markdown]
-# After row 10, generation 2 is only in memory. The next coordinator knows generation 1, so it refuses both SyncGroups, and the consumers join again, without an exception. The rebalance is lost, which costs time.
+# **After row 10**, generation 2 is only in memory. The next coordinator knows generation 1, so it refuses both SyncGroups, and the consumers join again, without an exception. The rebalance is lost.
 #
-# Row 16 wrote no record, so the next coordinator believes that `billing-1` is still there. The log has no deadlines either, so a load gives every member a full session, and `billing-1` is removed at its end.
+# **After row 16**, the log does not show that `billing-1` has left, so the next coordinator believes that `billing-1` is still a member. The log has no deadlines either, so a load gives every member a full session. When this session ends, `billing-1` is removed.
 #
-# So this is what a death costs:
+# ## What a death costs
 #
-# | what stops | its partitions have no reader | what is read again |
+# | what stops | partitions have no reader | what is read again |
 # |---|---|---|
-# | a consumer that closes | until the rebalance ends | nothing, if it commits before |
-# | a consumer that is killed | for up to 45 seconds, and until the rebalance ends | what it read after its last commit |
+# | a consumer that closes | until the rebalance ends | nothing, if the consumer commits before |
+# | a consumer that is killed | for up to 45 seconds, and until the rebalance ends | what the consumer read after its last commit |
 # | the coordinator, while the group is Stable | never: the members go on reading, and their commits wait | nothing |
-# | the coordinator, in a rebalance | until the load ends and all have joined again | nothing more than in any rebalance |
-# | a consumer and the coordinator | until the load ends, then for up to 45 seconds, and until the rebalance ends | what the consumer read after its last commit |
+# | the coordinator, in a rebalance | until the load ends and all members have joined again | what was read and not committed, as in every rebalance |
 
 # %% [markdown]
 # ## Exercise: after the failover
@@ -270,27 +313,6 @@ after_the_failover = ...
 # %%
 course.check("after_the_failover", after_the_failover)
 # course.hint("after_the_failover")
-
-# %% [markdown]
-# ## Who chooses the assignor
-#
-# One question is left: by which rule does the leader divide the partitions? Such a rule, for example `range`, is an *assignor*. All members must use the same one, so each JoinGroup has an ordered list of the assignors that the member supports.
-#
-# A [**candidate**](../docs/handbook/glossary.md#candidate) is an assignor that all members support. Each member votes for the first candidate in its list, and most votes win. A new client that supports no candidate gets `INCONSISTENT_GROUP_PROTOCOL`. So to change the assignor without a stop, first let all members support both, and then remove the old one.
-
-# %% [markdown]
-# ## Exercise for later: the vote
-#
-# Write `select_protocol(members)`, which returns the name that wins. `members` has one ordered list of names for each member. At least one candidate exists, and no two candidates have the same number of votes.
-
-# %%
-# exercise: select_protocol
-def select_protocol(members):
-    ...
-
-# %%
-course.check("select_protocol", select_protocol)
-# course.hint("select_protocol")
 
 # %% [markdown]
 # ## Where 3.9 differs
@@ -311,7 +333,7 @@ course.compare_brokers(ask_after_row_8)[1:]
 # %% [markdown]
 # <details><summary>If the replicas confirm the assignments too late</summary>
 #
-# The members get `COORDINATOR_NOT_AVAILABLE`, and in 3.9 `REBALANCE_IN_PROGRESS`. In both versions, they join again.
+# The members get the error `COORDINATOR_NOT_AVAILABLE`, in 3.9 `REBALANCE_IN_PROGRESS`. In both versions, the members join again.
 #
 # </details>
 
@@ -320,7 +342,7 @@ course.compare_brokers(ask_after_row_8)[1:]
 #
 # <details><summary>What happens between the leader's SyncGroup and the answers to the members?</summary>
 #
-# The coordinator appends a record with all assignments and waits for the replicas. If this fails, all get an error and join again.
+# The coordinator appends a record with all assignments and waits for the replicas. If this fails, all members get an error and join again.
 #
 # </details>
 #
@@ -353,7 +375,7 @@ course.compare_brokers(ask_after_row_8)[1:]
 # ## For your consumer
 #
 # - Commit in `onPartitionsRevoked`, which runs before the consumer joins again. With `enable.auto.commit=true`, the consumer commits by itself before it joins, and in `close()`.
-# - Override `onPartitionsLost`, which by default calls `onPartitionsRevoked`. It runs when the member was removed, so do not commit there.
+# - Override `onPartitionsLost`, and do not commit there, because it runs when the member was removed. By default, it calls `onPartitionsRevoked`.
 # - With `CooperativeStickyAssignor` instead of `range`, a consumer goes on reading the partitions that it keeps, and a second rebalance moves the others.
 
 # %% [markdown]
@@ -363,9 +385,9 @@ course.compare_brokers(ask_after_row_8)[1:]
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | A group rebalances all the time. | `grep "Preparing to rebalance group billing" server.log` | The line ends with the reason: `on heartbeat expiration` (a session ended), `LeaveGroup` (see the next row of this table), or `Adding new member` (a process starts). | Read the log of the member that the line names. Without `server.log`: `kafkagroups timeline PATH --group billing`. |
+# | A group rebalances all the time. | `grep "Preparing to rebalance group billing" server.log` | The line ends with the reason: `on heartbeat expiration` (a session ended), `LeaveGroup` (see the next row), or `Adding new member` (a process starts). | Read the log of the member that the line names. Without `server.log`: `kafkagroups timeline PATH --group billing`. |
 # | Why does a member leave? | `grep "has left group" server.log` | `the consumer is being closed`, or `consumer poll timeout has expired`: its loop is too slow. | For a slow loop, lower `max.poll.records` or raise `max.poll.interval.ms`. |
-# | A group stays in PreparingRebalance. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --members --verbose` | All wait for the member whose own log has no new line `(Re-)joining group`. | Wait for the end of the join phase, which removes it, or close its process normally. |
+# | A group stays in PreparingRebalance. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --members --verbose` | Find the consumer whose own log has no new line `(Re-)joining group`. All others wait for this consumer. | Wait for the end of the join phase, which removes this member, or close its process normally. |
 
 # %% [markdown]
 # <details><summary>In Kafka</summary>
@@ -380,6 +402,6 @@ course.compare_brokers(ask_after_row_8)[1:]
 #
 # ## What we left out, and why
 #
-# How a leader computes assignments, because the coordinator never reads them. The handbook has [which state can follow which](../docs/handbook/groups.md#classic-groups), and a [glossary](../docs/handbook/glossary.md).
+# How a leader computes assignments. The handbook has [which state can follow which](../docs/handbook/groups.md#classic-groups), and a [glossary](../docs/handbook/glossary.md).
 #
 # **Next:** [07 · Who may commit](07_who_may_commit.ipynb): which commits a coordinator refuses.

@@ -15,7 +15,7 @@
 # Four things to hold on to:
 #
 # 1. A consumer that has lost its partitions must not commit for them, because it could overwrite newer offsets.
-# 2. The offset itself does not show whether a commit is too late, because going back can be intended. So the coordinator checks the **sender**: four checks, in a fixed order. The first one that fails decides the error.
+# 2. The offset itself does not show whether a commit is too late, because an operator may want to go back. So the coordinator checks the **sender**: four checks, in a fixed order. The first check that fails decides the error.
 # 3. A group **without members** accepts commits without a generation, which are called *simple* commits.
 # 4. A [**static member**](../docs/handbook/glossary.md#static-member) has a name, and a new process with this name takes the place of the old one.
 
@@ -66,37 +66,23 @@ with course.fold("late_commit", late_commit, silent.steps[1].answers[0]):
 # %% [markdown]
 # ## The checks, in order
 #
-# A member sends its member id and its generation, which is 0 or more. Any other client sends no member id and the generation −1. First the broker checks permissions, topics, and whether it is the right broker. Then the coordinator asks four questions about the sender:
+# A member sends its member id and its generation, which is 0 or more. Any other client sends no member id and the generation −1. First the broker checks permissions, topics, and whether it is the right broker.
+#
+# Then the coordinator looks for a *simple* commit: the generation is −1, and the group is Empty or does not exist. Such a commit is stored without further checks, and creates the group if necessary. For every other commit, the coordinator asks four questions about the sender:
 #
 # | check | question | the error, if not | why |
 # |---|---|---|---|
 # | 1 | Does the group exist? | `GROUP_ID_NOT_FOUND` | Nobody can be a member of it. |
-# | 2 | Is the sender a member? | `UNKNOWN_MEMBER_ID` | It was removed, or never was a member. An Empty group has no members. |
-# | 3 | Does it send the current generation? | `ILLEGAL_GENERATION` | It has missed a rebalance. |
+# | 2 | Is the sender a member? | `UNKNOWN_MEMBER_ID` | The sender was removed, or never was a member. An Empty group has no members. |
+# | 3 | Does it send the current generation? | `ILLEGAL_GENERATION` | The sender has missed a rebalance. |
 # | 4 | Do the members have their assignments? | `REBALANCE_IN_PROGRESS` | In CompletingRebalance, nobody knows yet who owns the partition. |
 #
-# **Each question makes sense only after the one before it**: a member exists only in a group, and a generation means something only for a member. So the late commit of `billing-2` passes check 1 and fails check 2. Its generation is old, too, but check 3 is not made any more.
+# **Each question makes sense only after the one before it**: a member exists only in a group, and a generation means something only for a member. So the late commit of `billing-2` passes check 1 and fails check 2. Its generation is old, too, but the coordinator does not get to check 3.
 
 # %% [markdown]
 # Check 4 is about the two phases of a rebalance (lesson 06). In PreparingRebalance it lets a commit pass, because the members still own their partitions, and should commit before they join again.
 #
-# One kind of commit skips the checks: if the generation is −1, and the group is Empty or does not exist, the commit is stored. A group that does not exist is then created.
-#
-# If one of the four checks fails, the whole request is refused. If a permission for a topic is missing, or a partition does not exist, only these partitions are refused, and the others are stored.
-#
-# <details><summary>The length of the metadata</summary>
-#
-# A client may store a text with each offset, the [*metadata*](../docs/handbook/glossary.md#metadata). Its limit is `offset.metadata.max.bytes`, 4,096 by default. Despite this name, the broker counts Java's UTF-16 units (lesson 02): 4,096 times `ü` is accepted, although it has 8,192 bytes, but `𝄞` counts as two. A longer text refuses this partition with `OFFSET_METADATA_TOO_LARGE`.
-#
-# </details>
-#
-# <details><summary>Members of the new protocol</summary>
-#
-# A consumer with `group.protocol=consumer` uses the protocol of [lesson 13](13_the_new_protocols.ipynb). Its members have no common generation, because each has a **member epoch** of its own. A commit with the member's current epoch is accepted; with another one the answer is `STALE_MEMBER_EPOCH`. Since 4.3, an older epoch is accepted too, if the member has owned the partition without interruption since that epoch.
-#
-# </details>
-#
-# The next script, which you can skip, sends such commits. `billing` is the group of lesson 06, Stable in generation 2. Each row of the table begins with the check that refuses the commit, or with "stored":
+# The next script, which you can skip, sends a commit for each check. `billing` is the group of lesson 06, Stable in generation 2. Each row of the table begins with the check that refuses the commit, or with "stored":
 
 # %%
 ORDERS_0 = kg.TopicPartition("orders", 0)
@@ -129,9 +115,24 @@ def refused_commits(broker):
 course.compare_brokers(refused_commits, ("4.3.1", "3.9.2"))[1:]
 
 # %% [markdown]
+# If one of the four checks fails, the whole request is refused. The first checks of the broker can also refuse single partitions: those whose topic the client may not read, or that do not exist. The other partitions are then stored.
+#
+# <details><summary>The length of the metadata</summary>
+#
+# A client may store a text with each offset, the [*metadata*](../docs/handbook/glossary.md#metadata). Its limit is `offset.metadata.max.bytes`, 4,096 by default. Despite this name, the broker counts Java's UTF-16 units (lesson 02): 4,096 times `ü` is accepted, although it has 8,192 bytes, but `𝄞` counts as two. If the text is longer, the broker refuses this partition with `OFFSET_METADATA_TOO_LARGE`.
+#
+# </details>
+#
+# <details><summary>Members of the new protocol</summary>
+#
+# A consumer with `group.protocol=consumer` uses the protocol of [lesson 13](13_the_new_protocols.ipynb). Its members have no common generation, because each member has a **member epoch** of its own. A commit with the member's current epoch is accepted; with another one the answer is `STALE_MEMBER_EPOCH`. Since 4.3, a commit with an older member epoch is accepted, too, if the member has kept the partition since that epoch.
+#
+# </details>
+
+# %% [markdown]
 # ## Exercise: three refused commits, on paper
 #
-# The group `sub` is Stable and has one member, `member-a`, in generation 1. The group `g5` is Empty. A broker of Kafka 3.9.2 refused these three commits, which had no instance id (4.x gives the same answers):
+# The group `sub` is Stable and has one member, `member-a`, in generation 1. The group `g5` is Empty. A broker of Kafka 3.9.2 refused these three commits (4.x gives the same answers):
 #
 # 1. group `sub`, member `stranger`, generation 99
 # 2. group `sub`, member `member-a`, generation 0
@@ -152,16 +153,16 @@ course.check("three_refusals", three_refusals)
 #
 # | error | `commitSync` of Java throws | what happened | what your code should do |
 # |---|---|---|---|
-# | `UNKNOWN_MEMBER_ID`, `ILLEGAL_GENERATION` | `CommitFailedException` | The group went on without this member. | Do not commit again. Call `poll`, which calls `onPartitionsLost` and joins again. Others read the records again; your processing must tolerate that. |
+# | `UNKNOWN_MEMBER_ID`, `ILLEGAL_GENERATION` | `CommitFailedException` | The group went on without this member. | Do not commit again. Call `poll`, which calls `onPartitionsLost` and joins again. Other members read the records again, which your processing must tolerate. |
 # | `REBALANCE_IN_PROGRESS` | `RebalanceInProgressException` | The partitions are being divided. | Call `poll`, which finishes the rebalance. Then commit what you still own. |
 # | `FENCED_INSTANCE_ID` (below) | `FencedInstanceIdException` | Another process has this instance id. | Stop, and look for the other process. |
 # | `GROUP_AUTHORIZATION_FAILED`, `TOPIC_AUTHORIZATION_FAILED` | `GroupAuthorizationException`, `TopicAuthorizationException` | A permission is missing. | Stop, and ask for READ. |
-# | `UNKNOWN_TOPIC_OR_PARTITION`, `NOT_COORDINATOR`, `COORDINATOR_LOAD_IN_PROGRESS` | `TimeoutException`, after 60 seconds of retries | The commit is perhaps possible later. | Go on; the next commit makes up for it (lesson 04). |
+# | `UNKNOWN_TOPIC_OR_PARTITION`, `NOT_COORDINATOR`, `COORDINATOR_LOAD_IN_PROGRESS` | `TimeoutException`, after 60 seconds of retries | The broker could not store the commit during this time. | Go on; the next commit makes up for it (lesson 04). |
 
 # %% [markdown]
 # ## Simple commits
 #
-# Some clients commit and are not members: a tool that sets an offset (lesson 02), or a consumer that uses `assign` instead of `subscribe`. They send the generation −1. While the group has members, check 2 refuses such a commit, because a member may be committing the same partition. So you cannot set an offset while the group has a member, not even the offset of a single partition.
+# Some clients commit and are not members: a tool that sets an offset (lesson 02), or a consumer that uses `assign` instead of `subscribe`. They send the generation −1. If the group has no members, the coordinator stores such a commit without the four checks. While the group has members, check 2 refuses such a commit, because a member may be committing the same partition. So you cannot set an offset while the group has a member, not even the offset of a single partition.
 
 # %% [markdown]
 # ## Exercise: answer a commit
@@ -182,9 +183,9 @@ course.check("answer_commit", answer_commit)
 #
 # **Who am I after a restart?** A new process has no member id, so for check 2 it is a stranger. It joins as a new member, and a restart costs two rebalances: one when the old process leaves, and one when the new one joins.
 #
-# A *static* member avoids both, because it has a name: its `group.instance.id`. When its process stops, it does not leave, so its partitions keep their owner. When a new process starts with this [instance id](../docs/handbook/glossary.md#instance-id) before the session timeout ends, it takes the place of the old one.
+# A *static* member avoids both rebalances, because it has a name: its `group.instance.id`. When its process stops, it does not leave, so its partitions keep their owner. When a new process starts with this [instance id](../docs/handbook/glossary.md#instance-id) before the session timeout ends, it takes the place of the old one.
 #
-# For a sender with an instance id, check 2 begins with another question: does this instance id still belong to this member id? If not, the error is `FENCED_INSTANCE_ID`. The sender is *fenced*, shut out, because another process has its place.
+# If the sender has an instance id, one question comes before check 2: does this instance id now belong to another member id? If it does, the error is `FENCED_INSTANCE_ID`. The sender is *fenced*, shut out, because another process has its place.
 #
 # Harbour Coffee has two vans, whose consumers are static members of `shipping`. Then `van-1` is started again:
 
@@ -205,7 +206,7 @@ def restart_of_van_1(broker):
 restart = course.compare_brokers(restart_of_van_1, ("4.3.1", "3.9.2"))[1:]
 
 # %% [markdown]
-# *Predict*: the old process of `van-1` was not dead, and only had no network. Now it sends a heartbeat with its old member id and its instance id. The coordinator checks a heartbeat in the same order as a commit. What is the answer? Write the name of an error.
+# *Predict*: the old process of `van-1` was not dead; it only had no network. Now it sends a heartbeat with its old member id and its instance id. The coordinator checks a heartbeat in the same order as a commit. What is the answer? Write the name of an error.
 
 # %%
 # prediction
@@ -216,8 +217,9 @@ with course.fold("heard_by_the_old_process", heard_by_the_old_process, restart.s
     display(restart)
 
 # %% [markdown]
-# - **The new process** has the old partitions again, and the generation stays 2, because no member gets other partitions. Its member id is new, so the coordinator writes the group record again. Otherwise the coordinator after a failover would load the old member id, and refuse the new process.
-# - **The old process** gets `FENCED_INSTANCE_ID`, which tells it to stop. If the answer were `UNKNOWN_MEMBER_ID`, the old process would join again and push out the new one. But if something such as Kubernetes restarts each process that stops, the two still push each other out for ever.
+# - **The new process** has the old partitions again, and the generation stays 2, because no member gets other partitions. So `skip_assignment` tells the new process, which leads the group, not to compute assignments.
+# - **The group record** is written again, because the member id is new. Otherwise, after a failover, the next coordinator would load the old member id and refuse the new process.
+# - **The old process** gets `FENCED_INSTANCE_ID`, which tells it to stop. If the answer were `UNKNOWN_MEMBER_ID`, the old process would join again and push out the new one. But if something such as Kubernetes restarts each process that stops, the two processes still push each other out for ever.
 
 # %% [markdown]
 # ## Exercise for later: which name is used twice?
@@ -246,7 +248,7 @@ course.check("copied", copied)
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# A client can see one difference, in check 1: in 3.9, a member's commit to a group that does not exist gets `ILLEGAL_GENERATION`, which sounds as if only the generation were old.
+# A client can see one difference, in check 1. If a commit has a generation of 0 or more, and its group does not exist, 3.9 answers `ILLEGAL_GENERATION`. This sounds as if only the generation were old.
 #
 # <details><summary>Other versions</summary>
 #
@@ -259,7 +261,7 @@ course.check("copied", copied)
 #
 # <details><summary>A commit gets ILLEGAL_GENERATION from a 4.x broker. What do you know about its sender?</summary>
 #
-# It passed the checks 1 and 2, so the group exists and the sender is a member. But it has missed a rebalance, so its partitions may belong to others.
+# The commit passed the checks 1 and 2, so the group exists and the sender is a member. But the sender has missed a rebalance, so its partitions may belong to other members.
 #
 # </details>
 #
@@ -271,7 +273,7 @@ course.check("copied", copied)
 #
 # ## In five lines
 #
-# - Four checks, in this order: group, member, generation, assignments. The first one that fails decides the error.
+# - Four checks, in this order: group, member, generation, assignments. The first check that fails decides the error.
 # - A member that was removed gets `UNKNOWN_MEMBER_ID`, so its commit cannot overwrite newer offsets.
 # - Without members, a group accepts commits with generation −1.
 # - A static member keeps its place during a restart.
@@ -286,8 +288,8 @@ course.check("copied", copied)
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | A consumer throws `CommitFailedException`. Why was it removed? | `grep "poll timeout has expired" consumer.log` (its own log) | A hit: its loop was too slow. No hit: usually its process was silent, and the coordinator's `server.log` has `has failed, removing it`. | A slow loop: lower `max.poll.records`, or raise `max.poll.interval.ms`. A silent process: find the pause, or raise `session.timeout.ms`. |
-# | `FENCED_INSTANCE_ID` comes again and again. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group shipping --members --verbose` | If the consumer id (the member id) of an instance id changes each time, two processes have it; the host is there, too. | Find the second process: a copied configuration, or an old machine. Stop it. |
+# | A consumer throws `CommitFailedException`. Why was it removed? | `grep "poll timeout has expired" consumer.log` (its own log) | If `grep` finds the text, the consumer's loop was too slow. If not, the process was usually silent, and the coordinator's `server.log` has the text `has failed, removing it`. | For a slow loop, lower `max.poll.records`, or raise `max.poll.interval.ms`. For a silent process, find the pause, or raise `session.timeout.ms`. |
+# | `FENCED_INSTANCE_ID` comes again and again. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group shipping --members --verbose` | CONSUMER-ID is the member id. If it changes each time for the same instance id, two processes have this instance id. HOST shows where they run. | Find the second process, for example one with a copied configuration or on an old machine, and stop it. |
 # | `--reset-offsets` says that the group is not inactive. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --state` | The group still has members. | Stop all consumers of the group, and wait for one session timeout. |
 
 # %% [markdown]

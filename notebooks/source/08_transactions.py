@@ -3,7 +3,7 @@
 #
 # **When does an offset in a transaction count?**
 #
-# **Which Kafka:** every 4.x, which always has the new *group coordinator*. The tables show 4.3.1 beside 3.9.2 with the classic coordinator; a row with one answer is true for both. **Which groups:** those of both protocols.
+# **Which Kafka:** every 4.x, which always has the new *group coordinator*. The tables show 4.3.1 beside 3.9.2 with the classic coordinator; a row with one answer is true for both. **Which groups:** all consumer groups, whatever their setting `group.protocol`.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -17,12 +17,12 @@
 # 1. An offset in a transaction is **pending** until a *marker* of its producer is in the log.
 # 2. An offset *counts* if it was committed outside of a transaction, or if the marker of its transaction commits it. If several offsets of a partition count, a fetch returns the last one in the log.
 # 3. While an offset is pending, a client that asks for stable offsets gets `UNSTABLE_OFFSET_COMMIT`.
-# 4. If no marker comes, the offset stays pending forever, and the log grows, because the cleaner, which removes replaced records (lesson 10), stops there.
+# 4. If no marker comes, the offset stays pending forever. The log grows, too, because the cleaner, which removes replaced records (lesson 10), stops before the offset.
 
 # %% [markdown]
 # ## Why offsets are in transactions
 #
-# `fraud-check` reads payments and writes alarms to another topic. If the service writes an alarm and crashes before its commit, the next process writes the alarm again. If it commits first and then crashes, the alarm is lost. A transaction prevents both, because the alarms and the offsets count together or not at all. This is called [*exactly once*](../docs/handbook/glossary.md#exactly-once). The service's loop, with the names of the Java client:
+# `fraud-check` reads payments and writes alarms to another topic. If a process writes an alarm and crashes before its commit, the next process writes the alarm again. If it commits first and then crashes, the alarm is lost. In a transaction, the alarms and the offsets count together or not at all, which is called [*exactly once*](../docs/handbook/glossary.md#exactly-once). The service's loop, with the names of the Java client:
 #
 # ```
 # producer.initTransactions()
@@ -34,7 +34,7 @@
 #     producer.commitTransaction()                        # after an error: abortTransaction()
 # ```
 #
-# Two coordinators take part:
+# The producer talks to two coordinators:
 #
 # - `sendOffsetsToTransaction` sends the offsets to the **group coordinator**, which appends them to `__consumer_offsets`.
 # - `commitTransaction` and `abortTransaction` go to the [**transaction coordinator**](../docs/handbook/glossary.md#transaction-coordinator), which writes a **marker** into each partition that has records of the transaction.
@@ -53,7 +53,7 @@
 # A 4.3.1 broker wrote this log of `fraud-check`. It has four transactions of producer 1:
 #
 # - The first transaction was committed, and the second one was aborted.
-# - During the third transaction, somebody committed offset 25 of `payments-0` outside of any transaction. Such a commit counts at once, without a marker.
+# - During the third transaction, somebody committed offset 25 of `payments-0` outside of any transaction. This commit counts at once, without a marker.
 # - The fourth transaction has no marker, because the brokers were killed before it ended.
 
 # %%
@@ -93,22 +93,32 @@ for partition, commit in sorted(kg.load(log)["fraud-check"].offsets.items()):
     print(partition, "=", commit.offset)
 
 # %% [markdown]
-# For `payments-1`, record 30 is the newest one that counts, so the offset is 31. For `payments-0`, two records count: record 29, and record 31 outside of the transaction. Record 31 is later in the log, so the offset is 25. The marker of record 29 comes after 31, but only the place of the **record** decides.
+# For `payments-1`, record 30 is the newest record that counts, so the offset is 31. For `payments-0`, two records count now: record 29, and record 31 outside of the transaction. Record 31 is later in the log, so the offset is 25. The marker of record 29 comes after record 31, but only the place of the **record** decides.
 #
 # ## Record by record
 #
-# A coordinator has two maps in memory, one for offsets that count and one for pending offsets. A marker of producer 1 ends everything of producer 1 that is pending. Only offsets wait for it: a tombstone or a group record in a transactional batch takes effect at once. The figure loads a shorter log with two producers. Go through it, then let the transactions end in another way:
+# A coordinator has two maps in memory, one for offsets that count and one for pending offsets. A marker of producer 1 ends everything of producer 1 that is pending. The figure loads a shorter log with two producers. Step through it, then let the transactions end in another way:
 
 # %%
 # figure
 course.TwoMaps()
 
 # %% [markdown]
+# <details><summary>A group record or a tombstone in a transactional batch</summary>
+#
+# Kafka's coordinators write only offsets in a transaction. If another program has written a group record or a tombstone into a transactional batch, a load does not wait for the marker: this record takes effect at once, even if the transaction is aborted.
+#
+# </details>
+#
 # ## Stable offsets
 #
-# Why does a fetch not simply return the offset that counts? Suppose that process A has written its alarms and called `commitTransaction`, and dies. The transaction coordinator has decided to commit, but its marker is not yet in this partition. Process B takes over, fetches the offset that counts, the old one, and begins there. A moment later, the marker comes, so A's alarms count, and B writes every alarm a second time. So B asks for stable offsets only (*requireStable*, lesson 05). While an offset is pending, the answer for its partition is `UNSTABLE_OFFSET_COMMIT`, and the client asks again.
+# While an offset is pending, a consumer does not get the older offset that counts, but `UNSTABLE_OFFSET_COMMIT` (lesson 05). What would happen otherwise?
 #
-# Brokers of both versions go through the third transaction:
+# 1. Process A writes its alarms, calls `commitTransaction`, and dies. The transaction coordinator commits the transaction, but its marker is not yet in this partition.
+# 2. Process B takes over, gets the old offset, and begins there.
+# 3. The marker comes, so A's alarms count. B writes each alarm a second time.
+#
+# Both brokers go through the third transaction:
 
 # %%
 from IPython.display import display
@@ -133,7 +143,7 @@ def third_transaction(broker):
 course.compare_brokers(third_transaction, ("4.3.1", "3.9.2"))
 
 # %% [markdown]
-# When the shop's brokers were killed, the fourth transaction was still open, so the next broker answered `UNSTABLE_OFFSET_COMMIT` for its two partitions. At the end of the transaction's timeout (`transaction.timeout.ms`, 60 seconds by default), the transaction coordinator writes an abort marker, and the answer for `payments-1` becomes 31.
+# When the shop's brokers were killed, the fourth transaction was still open, so the next broker answered `UNSTABLE_OFFSET_COMMIT` for its two partitions. At the end of the transaction's timeout, 60 seconds by default, the transaction coordinator writes an abort marker, and the answer for `payments-1` becomes 31.
 
 # %% [markdown]
 # ## Exercise: after two markers, on paper
@@ -162,19 +172,29 @@ course.check("after_two_markers", after_two_markers)
 # %% [markdown]
 # ## The epoch of a producer
 #
-# An application gives its producer a name, the `transactional.id`. Kafka gives the producer a *producer id* and a [*producer epoch*](../docs/handbook/glossary.md#producer-epoch), and both are in the header of each batch in a transaction. A second process with the same `transactional.id` gets the same producer id and a higher producer epoch. From then on, brokers refuse requests with the old epoch, so a slow process cannot end a transaction of its successor: it is [*fenced*](../docs/handbook/glossary.md#fence).
+# An application gives its producer a name, the `transactional.id`. Kafka gives the producer a *producer id* and a [*producer epoch*](../docs/handbook/glossary.md#producer-epoch), and both are in the header of each batch in a transaction. A second process with the same `transactional.id` gets the same producer id and a higher producer epoch. From then on, brokers refuse requests with the old producer epoch, so a slow process cannot end a transaction of its successor. The slow process is [*fenced*](../docs/handbook/glossary.md#fence).
 #
 # ## Why the epoch rises at the end of a transaction
 #
-# A request with offsets can be delayed in the network until its transaction has ended. Nothing in the log marks the beginning of a transaction: the first record of the producer after a marker begins the next one. If a late request is stored after the marker, it therefore begins a new transaction. No client knows of this transaction, so nobody ends it. Two protections refuse a late request:
+# A request with offsets can be delayed in the network until its transaction has ended. Suppose that a broker stores the late request:
 #
-# | | how the late request is recognised | what it does not catch |
-# |---|---|---|
-# | broker and client are 4.x, with the feature `transaction.version` 2 (an upgraded cluster must switch it on) | Each end of a transaction raises the producer epoch by one. The late request has the old one. | – |
-# | the client or the broker is older, and the broker is 3.7 or later | The broker asks the transaction coordinator whether the producer has an open transaction. | If the producer has already begun its **next** transaction, the late offset becomes part of it, and is committed or aborted with it. |
+# ```
+#  record   time
+#  100      10:00:00   fraud-check payments-0 = 50, producer 7
+#  101      10:00:05   producer 7 aborts
+#  102      10:00:07   fraud-check payments-1 = 51, producer 7     ← the late request
+#           10:30:00   no marker follows
+# ```
+#
+# Nothing in a log marks the beginning of a transaction: the first record of a producer after its last marker is the beginning. So record 102 opens a new transaction, of which no client knows. Nobody ends it.
+#
+# Two protections refuse a late request:
+#
+# - **In 4.x**, each end of a transaction raises the producer epoch by one, so a late request has an old epoch. This needs a 4.x client and the feature `transaction.version` 2, which you must switch on after an upgrade.
+# - **Without this**, a broker since 3.7 asks the transaction coordinator whether the producer has an open transaction with this partition. If the producer has already begun its next transaction, the answer can be yes. Then the late offset becomes part of this **next** transaction, and is committed or aborted with it.
 
 # %% [markdown]
-# *Predict*: the records of the first transaction in the log above have epoch 0. Which epoch do the records of the **fourth** transaction have?
+# *Predict*: `fraud-check` had a 4.x client and a 4.x broker. Its first transaction has the producer epoch 0. Which one does its **fourth** transaction have?
 
 # %%
 # prediction
@@ -188,18 +208,20 @@ with course.fold("epoch_of_the_fourth", epoch_of_the_fourth, batches[-1].produce
         print(f"record {batch.base_offset}: {what:<12} epoch {batch.producer_epoch}")
 
 # %% [markdown]
+# Each marker already has the new producer epoch. In 3.9, a marker normally has the producer epoch of its records. A load does not compare the two epochs.
+#
 # ## A transaction that hangs
 #
-# A [*hanging* transaction](../docs/handbook/glossary.md#hanging-transaction) is open in the log of a partition, but not in the transaction coordinator, so its marker never comes. Brokers up to 3.6 could cause one, because they accepted such a late request.
+# The transaction of record 102 is a [*hanging* transaction](../docs/handbook/glossary.md#hanging-transaction): it is open in the log of a partition, but not in the transaction coordinator, so its marker never comes. Brokers up to 3.6 have neither protection. Later brokers lose the second one with `transaction.partition.verification.enable=false`.
 #
-# Clients that ask for stable offsets then get `UNSTABLE_OFFSET_COMMIT` again and again. The partition grows as well, because the cleaner stops before the first record of the transaction, and the next failover takes longer.
+# Consumers of the group then get `UNSTABLE_OFFSET_COMMIT` again and again. The partition also grows, because the cleaner stops before the first record of the transaction, so the next failover takes longer.
 #
-# `kafka-transactions.sh list` prints what the transaction coordinator knows of each producer. `Ongoing` means an open transaction. So if a transaction is open in the log, and the list says `CompleteCommit` or `CompleteAbort`, it hangs.
+# `kafka-transactions.sh list` prints what the transaction coordinator knows of each producer. `Ongoing` means an open transaction. So if a transaction is open in the log, and the list says `CompleteCommit` or `CompleteAbort`, the transaction hangs.
 
 # %% [markdown]
 # ## Exercise: which one hangs?
 #
-# Brokers of version 3.6, at 10:05; transactions have a timeout of 15 minutes. A log ends with records of three producers:
+# The brokers have version 3.6, and it is 10:05. A transaction may take 15 minutes. A log ends with records of three producers:
 #
 # - **A**: an offset of producer 1 is from 10:00, and no marker follows. `kafka-transactions.sh list` shows producer 1 as `Ongoing`.
 # - **B**: an abort marker of producer 2 is from 09:58:00. An offset in a transactional batch of producer 2 follows at 09:58:02. The list shows it as `CompleteAbort`.
@@ -228,7 +250,7 @@ course.check("which_hangs", which_hangs)
 # | `line.value` | the committed offset, or `None` for a tombstone |
 # | `line.producer` | the producer's id, or `None` outside of transactions |
 #
-# Write `replay_transactions(lines)`. It returns a dictionary from pairs `(group, partition)` to the offset that counts at the end. To keep it simple, tombstones are never in a transaction, and when one comes, its partition has no pending offset.
+# Write `replay_transactions(lines)`. It returns a dictionary from pairs `(group, partition)` to the offset that counts at the end. Tombstones are never in a transaction, and when a tombstone comes, its partition has no pending offset.
 
 # %%
 # exercise: replay_transactions
@@ -242,7 +264,7 @@ course.check("replay_transactions", replay_transactions)
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# Two things differ. The first one can bring back an offset that was deleted. To delete an offset, a coordinator appends a *tombstone*, a record with its key and no value (lesson 09). Suppose that offset 20 is committed and 41 is pending when an operator deletes the offset.
+# In 3.9, a deleted offset can come back. To delete an offset, a coordinator appends a *tombstone*, a record with the same key and no value (lesson 09). Suppose that offset 20 is committed and 41 is pending when an operator deletes the offset.
 #
 # *Predict*: after the deletion, the transaction is committed, and neither broker finds an offset. Then both brokers die, and a broker of the same version loads each log. Which one finds 41 again? Write `"4.3.1"`, `"3.9.2"`, `"both"` or `"neither"`.
 
@@ -261,13 +283,11 @@ with course.fold("after_the_load", after_the_load, " and ".join(finds_41)):
 # %% [markdown]
 # Both logs have the same four records. In 4.x, a tombstone deletes whatever the partition has, committed or pending, so the marker finds nothing.
 #
-# In 3.9, the running broker also forgets both offsets. But in a load, the tombstone deletes only the committed one. Offset 41 stays pending until the marker commits it, and the deleted offset is back. The same happens if the group or the topic is deleted. With no transaction open, delete the offset again.
-#
-# A second difference between 3.9 and 4.x: in 3.9, a marker normally has the producer epoch of the transaction's records.
+# In 3.9, the running broker also forgets both offsets. But in a load, the tombstone deletes only the committed one. Offset 41 stays pending until the marker commits it, and the deleted offset is back. The same happens if the group or the topic is deleted. To repair this, wait until no transaction is open, and delete the offset again.
 #
 # <details><summary>Other versions</summary>
 #
-# Transactions exist since 0.11. *requireStable* exists since 2.5, and `kafka-transactions.sh` since 3.0. With `transaction.partition.verification.enable=false`, Kafka 3.7 and later do not ask the transaction coordinator, and a late request can cause a hanging transaction.
+# Transactions exist since 0.11. *requireStable* exists since 2.5, and `kafka-transactions.sh` since 3.0.
 #
 # </details>
 #
@@ -275,7 +295,7 @@ with course.fold("after_the_load", after_the_load, " and ".join(finds_41)):
 #
 # <details><summary>A transaction with offset 30 is open. A commitSync of 25 is stored, and then the transaction is committed. Which offset counts?</summary>
 #
-# 25. Both count after the marker, and the record of 25 is later in the log. The place of the marker does not matter.
+# 25. After the marker, both offsets count, and the record of 25 is later in the log. The place of the marker does not matter.
 #
 # </details>
 #
@@ -289,7 +309,7 @@ with course.fold("after_the_load", after_the_load, " and ".join(finds_41)):
 #
 # - An offset in a transaction is pending until its producer's marker.
 # - After a commit marker, the offset counts. After an abort marker, it never counts.
-# - Of all offsets that count, the later one in the log wins.
+# - Of all offsets that count, the last one in the log wins.
 # - `UNSTABLE_OFFSET_COMMIT` means an open transaction, so the client asks again.
 # - A transaction without a marker stops the log cleaner.
 
@@ -307,7 +327,7 @@ with course.fold("after_the_load", after_the_load, " and ".join(finds_41)):
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | `UNSTABLE_OFFSET_COMMIT` for minutes | `kafkagroups stats PATH` | It names the producer id of the open transaction, its first offset and its groups | First wait for the producer's `transaction.timeout.ms`, 60 seconds by default |
+# | `UNSTABLE_OFFSET_COMMIT` for minutes | `kafkagroups stats PATH` | It names the producer id of the open transaction, the first record of the transaction and its groups | First wait for the producer's `transaction.timeout.ms`, 60 seconds by default |
 # | Which application is it? | `kafka-transactions.sh --bootstrap-server localhost:9092 list` | It prints the `transactional.id`, the producer id and the state of each producer | If the state is `Ongoing`, do not abort: the transaction coordinator will end the transaction |
 # | The transaction is not `Ongoing`, but the error does not end | `kafka-transactions.sh --bootstrap-server localhost:9092 find-hanging --topic __consumer_offsets --partition 9` | It prints the hanging transactions of this partition | Abort only these |
 # | The transaction hangs | `kafka-transactions.sh --bootstrap-server localhost:9092 abort --topic __consumer_offsets --partition 9 --start-offset 870` | It writes an abort marker. 870 is the first offset of the hanging transaction | The group goes back to its last offset that counts, and reads the records after it again. `kafkagroups load PATH --group fraud-check` prints this offset |

@@ -14,7 +14,7 @@
 # %% [markdown]
 # Four things to hold on to:
 #
-# 1. To delete is to **append**: a record with the same key and no value, a *tombstone*.
+# 1. To delete something, a broker **appends** a record with the same key and no value, a *tombstone*.
 # 2. Offsets are deleted for three reasons: an administrator asks for it, their topic is deleted, or they [**expire**](../docs/handbook/glossary.md#expire). An Empty group without offsets is deleted, too.
 # 3. An offset does not expire while a **member** of its group reads the topic, because the member may need it.
 # 4. A **classic group** keeps its offsets for the *retention*, seven days, after its last member has left.
@@ -37,7 +37,7 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
     print(line)
 
 # %% [markdown]
-# The broker wrote record 5 when the last member left. The records 6 to 9 are the deletion, with a tombstone for each offset and one for the group.
+# The broker wrote record 5 when the last member left. The records 6 to 9 are the deletion. Each offset needs a tombstone of its own, because it has its own key, and the tombstone of the group comes last. All four are in one batch, so after a crash, either the whole group is deleted or nothing.
 #
 # The coordinator answers `DeleteGroups` in one of three ways:
 #
@@ -48,12 +48,7 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
 # | `GROUP_ID_NOT_FOUND` | the coordinator has no group with this name |
 
 # %% [markdown]
-# ## The order of tombstones
-#
-# Each offset needs a tombstone, because each has its own key. The tombstones of the offsets come first, in any order, and the tombstone of the group comes last. All tombstones are in one batch, so after a crash, either the whole group is deleted or nothing.
-
-# %% [markdown]
-# ## Single offsets, and the end of a topic
+# ## Single offsets
 #
 # The request `OffsetDelete`, which this command sends, deletes single offsets:
 #
@@ -61,7 +56,7 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
 # kafka-consumer-groups.sh --bootstrap-server localhost:9092 --delete-offsets --group billing --topic payments:0
 # ```
 #
-# You can delete offsets while the group runs, as long as none of its members reads the topic; otherwise, the answer is `GROUP_SUBSCRIBED_TO_TOPIC`. Some groups have another *protocol type* than `consumer`, for example the workers of Kafka Connect, and the coordinator does not know what they read. While such a group has members, the answer is `NON_EMPTY_GROUP`.
+# You can delete offsets while the group runs, as long as none of its members reads the topic. If a member reads it, the answer is `GROUP_SUBSCRIBED_TO_TOPIC`.
 #
 # Here `billing` has committed offsets of two topics, and its member reads only `orders`. An operator tries both requests, before and after the member leaves:
 
@@ -92,6 +87,14 @@ course.compare_brokers(deletions, ("4.3.1", "3.9.2"))[1:]
 # %% [markdown]
 # `OffsetDelete` answers for each partition separately. The offset of `orders-0` stays, because `billing-1` reads `orders`, whereas the offset of `payments-0` is deleted.
 #
+# <details><summary>Groups of other programs</summary>
+#
+# Some groups have another *protocol type* than `consumer`, for example the workers of Kafka Connect. The coordinator does not know what their members read. While such a group has members, `OffsetDelete` is answered `NON_EMPTY_GROUP`.
+#
+# </details>
+#
+# ## The end of a topic
+#
 # If a **topic** is deleted, all groups immediately lose their offsets of this topic, even groups that read the topic. In the shop, the last member of `promo` left, and then the topic `promo-spring` was deleted. The 4.3.1 broker wrote these records:
 
 # %%
@@ -105,21 +108,13 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
 # %% [markdown]
 # ## Time: the retention of offsets
 #
-# Every ten minutes (`offsets.retention.check.interval.ms`), a coordinator deletes the offsets that have expired. An offset expires at the end of its [*retention*](../docs/handbook/glossary.md#retention), which lasts 7 days by default (`offsets.retention.minutes`). When does this time begin? All rules follow one idea: an offset stays while a member may need it.
+# Every ten minutes (`offsets.retention.check.interval.ms`), a coordinator deletes the offsets that have expired. An offset expires at the end of its [*retention*](../docs/handbook/glossary.md#retention), which lasts 7 days by default (`offsets.retention.minutes`). When does this time begin? All rules follow one idea: an offset stays while a member may need it. These are the two most common cases:
 #
-# | the group | its offsets | why |
-# |---|---|---|
-# | Stable, a member reads the topic | do not expire | the member continues there |
-# | Stable, no member reads the topic | the retention begins at the commit | no member needs them |
-# | in a rebalance | do not expire | it is not known who will read what |
-# | Empty, had members before | the retention begins when the group becomes Empty | the members may come back |
-# | simple: offsets, but never a member | the retention begins at the commit | only a commit shows that the group is in use |
-# | with another protocol type than `consumer`, and members | do not expire | it is not known what they read |
-#
-# A commit of value version 1 (lesson 01) has its own expiry time, which counts instead of the retention. While a member reads the topic, even this time has no effect.
+# - While a member **reads the topic**, the offset does not expire, because a member will continue there.
+# - When the last member has left, the group is **Empty**. The retention begins at this moment, because the members may come back soon.
 
 # %% [markdown]
-# *Predict*: the retention is 7 days. `mailer` commits on day 0. Its last member leaves on day 4. On which day is its offset deleted?
+# *Predict*: the retention is 7 days. `mailer` commits on day 0. Its member reads the topic, and leaves on day 4. On which day is its offset deleted?
 
 # %%
 # prediction
@@ -135,18 +130,33 @@ with course.fold("mailer_is_deleted_on", mailer_is_deleted_on, days["4.3.1"]):
         print(f"Kafka {kafka}: day {day}")
 
 # %% [markdown]
+# ## When the retention begins
+#
+# The two cases above are the first and the fourth row of this table:
+#
+# | the group | its offsets | why |
+# |---|---|---|
+# | Stable, a member reads the topic | do not expire | a member will continue there |
+# | Stable, no member reads the topic | the retention begins at the commit | no member needs them |
+# | in a rebalance | do not expire | it is not yet known who will read what |
+# | Empty, had members before | the retention begins when the group becomes Empty | the members may come back |
+# | simple: offsets, but never a member | the retention begins at the commit | only a commit shows that the group is in use |
+# | with another *protocol type* than `consumer` (for example, the workers of Kafka Connect), and members | do not expire | the coordinator does not know what they read |
+#
+# A commit of value version 1 (lesson 01) has an *expire timestamp* of its own, which replaces the retention. But where the table says "do not expire", the expire timestamp has no effect either.
+#
 # ## Which clock counts
 #
-# The figure shows two countdowns for the offset of a classic group: from its commit, and from the moment when the group became Empty. Its row *Kafka 2.4+* follows the table above. The row *Kafka 1.0.1* shows why the rule was changed in 2.1: an offset expired one retention after its commit, even if a member read the topic.
+# The figure shows two countdowns for the offset of a classic group: from its commit, and from the moment when the group became Empty. The row *Kafka 2.4+* follows today's rules. The row *Kafka 1.0.1* has the old rule, in which only the commit counted.
 #
-# Step through it with *next*, then let the member stay, or read only `payments`. What changes?
+# Step through the figure with *next*. Then let the member stay, or read only `payments`. What changes?
 
 # %%
 # figure
 course.ExpiryChart()
 
 # %% [markdown]
-# So before 2.1, a running group with a quiet topic could lose its offset.
+# With the old rule, a running group with a quiet topic could lose its offset. This is why Kafka has the new one.
 #
 # ## Offsets that you set again
 #
@@ -175,16 +185,18 @@ def set_on_day_6(broker):
 course.compare_brokers(set_on_day_6, ("4.3.1", "3.9.2"))[1:]
 
 # %% [markdown]
-# It was deleted one day later, with the group. **Setting an offset does not start the retention again.** So start the consumers before the retention ends, because a member protects the offsets. If the group was already deleted, the offsets that you set make a simple group, and stay for a week.
+# The offset was deleted one day later, with the group. **Setting an offset does not start the retention again.** So start the consumers before the retention ends, because a member protects the offsets.
+#
+# If the group is already gone, setting its offsets creates a simple group. These offsets stay for a week after you have set them.
 #
 # ## A quiet topic, with the new protocol
 #
-# A group can also use the new protocol (`group.protocol=consumer`, lesson 13). Then no record stores when it became Empty. So if no member reads the topic, the retention begins at the **commit**. Suppose that the last order came and was committed on day 1. On day 9, the last member leaves:
+# A group can also use the new protocol (`group.protocol=consumer`, lesson 13). For such a group, no record stores when it became Empty, so the coordinator can only count from the **commit**. Suppose that the last order came and was committed on day 1, and the last member leaves on day 9:
 #
 # | the group | the offset expires |
 # |---|---|
 # | classic | on day 16, a week after the group became Empty |
-# | with `group.protocol=consumer` | on day 9, at the next check, because its commit is older than a week |
+# | with `group.protocol=consumer` | on day 9, at the next check, because the week after the commit ended on day 8 |
 #
 # Before you stop such a service, let it call `commitSync()`. It commits the positions of all its partitions, also of quiet ones.
 
@@ -199,7 +211,7 @@ course.compare_brokers(set_on_day_6, ("4.3.1", "3.9.2"))[1:]
 # | `group.type` | the *protocol type*: `"consumer"`, another one, or `""` for a simple group |
 # | `group.read_topics` | the topics that its members read |
 # | `group.state_start` | the day on which the group entered its state |
-# | `group.offsets` | for example `{"orders-0": (committed, until)}`: the day of the commit, and the day that the client asked for, or `None` |
+# | `group.offsets` | for example `{"orders-0": (committed, until)}`: the day of the commit, and the day of its expire timestamp, or `None` |
 #
 # An offset is deleted **on** the day on which its retention ends. If it begins on day 0 and lasts 7 days, this is day 7.
 
@@ -224,18 +236,18 @@ print("all groups: ", end="")
 course.compare_with_broker(recorded.our_appends, recorded.broker_appends, "3.9.2", verb="deleted")
 
 # %% [markdown]
-# - `nocommit`: a member joined and left without a commit. The group was Empty without an offset, so the next check deleted it.
-# - `alive`: its member reads `orders`, and the group also committed an offset of `clicks`, which expired one minute after its commit.
+# - `nocommit`: a member joined and left without a commit. The group was Empty without an offset, so the next check deleted the group.
+# - `alive`: its member reads `orders`, and the group also committed an offset of `clicks`, which no member reads. This offset expired one minute after its commit.
 # - `late`: its member left after 26 seconds, so its offset expired one minute later.
 
 # %% [markdown]
 # ## Exercise: gone on Monday
 #
-# A cluster of Kafka 4.3.1 has a retention of offsets of one day, and all its groups are classic groups. The last orders came on Friday at 18:00, and all groups committed their offsets. On Monday at 8:00, all services are restarted:
+# A cluster of Kafka 4.3.1 has a retention of offsets of one day, and all its groups are classic groups. The last orders came on Friday at 18:00. On Monday at 8:00, all services are restarted:
 #
 # - `mailer` has members all the time, and they read `orders`. Its last commit was on Friday at 18:00.
 # - `dashboard` uses `assign`, so it never joins its group. Its last commit was on Friday at 18:00.
-# - `nightly` has one member. It joins every night at 2:00, commits, and leaves at 3:00.
+# - `nightly` has one member. Every night, also on Saturday, Sunday and Monday, it joins at 2:00, commits, and leaves at 3:00.
 #
 # Which group has lost its offsets? Write its name as a text.
 
@@ -255,8 +267,8 @@ course.check("weekend", weekend)
 # | | 4.x | 3.9 |
 # |---|---|---|
 # | tombstone of a group | always | only if its generation is above 0 |
-# | the answer to `DeleteGroups` comes | after the replicas have the tombstones | at once. After a crash, the group can be back |
-# | an expired offset, while a transaction has a newer one pending | stays until the transaction ends | is deleted |
+# | the answer to `DeleteGroups` comes | after the replicas have the tombstones | at once, so after a crash, the group can be back |
+# | an expired offset, while a newer offset of its partition is in an open transaction | stays until the transaction ends | is deleted |
 
 # %% [markdown]
 # ## Exercise for later: count the tombstones, on paper
@@ -274,7 +286,7 @@ course.check("records_of_dashboard", records_of_dashboard)
 # %% [markdown]
 # <details><summary>Other versions</summary>
 #
-# `DeleteGroups` exists since 1.1, and `OffsetDelete` since 2.4. The default retention was one day before 2.0. Before 2.1, each offset had its own expiry time, in value version 1. If this time is over, the coordinator deletes the offset soon after an upgrade to 2.1. `kafkagroups stats` shows whether such records exist.
+# `DeleteGroups` exists since 1.1, and `OffsetDelete` since 2.4. The default retention was one day before 2.0. Before 2.1, each offset had its own expire timestamp, in value version 1. If this time is over, the coordinator deletes the offset soon after an upgrade to 2.1. `kafkagroups stats` shows whether such records exist.
 #
 # A group record of version 0 or 1 (up to 2.0) does not contain the time at which the group became Empty. After such a record is loaded, the retention begins at the commit.
 # Kafka 2.1 to 2.3 keep all offsets while the group has members. Kafka 2.4 to 2.8.1, 3.0.0 and 3.1.0 can delete offsets during a rebalance.
@@ -304,9 +316,10 @@ course.check("records_of_dashboard", records_of_dashboard)
 # |---|---|---|---|
 # | A group starts from the beginning or the end | `kafkagroups timeline PATH --group billing` | It shows the deletion with its time, and which causes are possible according to the log | First stop the consumers. The next rows find the old offsets and set them |
 # | When did offsets expire? | `grep -e "tombstone records while cleaning" -e "expired offsets in" server.log` | 4.x writes the first text and names the partition; 3.9 writes the second one. Neither names the group | Reading is safe |
-# | Which offsets did the group have? | `kafkagroups load PATH --group billing --until-time 2026-11-20T18:00` | The offsets at this time (UTC), if the log still has the records | Copy the folder before the cleaner (lesson 10) removes them. Another replica may still have them |
-# | Set them again | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing --reset-offsets --from-file billing.csv --execute` | Write the file yourself: a line `orders,0,5` for each offset of the row before | The consumers are still stopped. Start them soon, because the group may have been Empty for days |
-# | The expiry must not happen again | `offsets.retention.minutes=20160` in `server.properties` of all brokers | 14 days instead of 7 | Restart the brokers one after the other |
+# | Which offsets did the group have? | `kafkagroups load PATH --group billing --until-time 2026-11-20T18:00` | The offsets at this time (UTC), if the log still has their records | Copy the folder before the cleaner (lesson 10) removes the records. Another replica may still have them |
+# | Set them again | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing --reset-offsets --from-file billing.csv --execute` | Write the file yourself: a line `orders,0,5` for each offset that the previous command printed | The consumers are still stopped. Start them soon, because the group may have been Empty for days |
+#
+# To keep offsets for 14 days, set `offsets.retention.minutes=20160` in `server.properties` of all brokers, and restart the brokers one after the other.
 #
 # <details><summary>In Kafka</summary>
 #
@@ -320,7 +333,7 @@ course.check("records_of_dashboard", records_of_dashboard)
 #
 # ## What we left out, and why
 #
-# Tombstones make the file longer, and only the cleaner makes it shorter (lesson 10).
+# How the cleaner makes the file shorter again (lesson 10).
 #
 # The [glossary](../docs/handbook/glossary.md) explains all terms.
 #

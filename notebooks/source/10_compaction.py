@@ -56,10 +56,10 @@ course.reveal("records_left", records_left, len(course.list_offset_map_records(c
 #
 # ## The dirty range and the offset map
 #
-# How can a thread with little memory find the newest record of each key in a log of any length? In the part that the last pass cleaned, each key occurs at most once. So only the records after this part can replace others. These records, up to the active segment, are the [**dirty range**](../docs/handbook/glossary.md#dirty-range). A pass has two steps:
+# How can a thread with little memory find the newest record of each key in a log of any length? The last pass left each key at most once in the part that it cleaned. So a record of this *clean part* can be replaced only by a record that came later. The later records, up to the active segment, are the [**dirty range**](../docs/handbook/glossary.md#dirty-range). A pass has two steps:
 #
 # 1. It reads the dirty range, and notes in the [**offset map**](../docs/handbook/glossary.md#offset-map) the newest offset of each key.
-# 2. It reads the clean part and the dirty range. If the map has a newer offset for the key of a record, the pass leaves this record out. It copies all others.
+# 2. It reads the clean part and the dirty range. If the map has a newer offset for the key of a record, the pass leaves this record out. It copies every other record.
 #
 # Why does `B = 1` remain in the figure, although `B = 2` is newer?
 
@@ -70,7 +70,7 @@ course.OffsetMap()
 # %% [markdown]
 # <details><summary>Why does B = 1 remain?</summary>
 #
-# `B = 2` is in the active segment, which the pass does not read. So the map does not contain it, and `B = 1` is the newest B that the cleaner knows.
+# `B = 2` is in the active segment, which the pass does not read. So the map does not contain `B = 2`, and `B = 1` is the newest B that the cleaner knows.
 #
 # </details>
 #
@@ -102,14 +102,14 @@ for offset, key, value in course.list_offset_map_records(cleaned):
     print(f"offset {offset}: {record.key.group}, {name}{' (tombstone)' if value is None else ''}")
 
 # %% [markdown]
-# The records 493 and 498 have the same key: 498 is in the active segment, so it is not in the map. Three of the eight are tombstones. Why are they still there?
+# The records 493 and 498 have the same key, but 498 is in the active segment, so it is not in the map. Three of the eight records are tombstones. Why are they still there?
 
 # %% [markdown]
 # ## Why a tombstone stays for a day
 #
-# A replica that is behind may have the value and not yet the tombstone. Without the tombstone, it would keep the value forever. So a tombstone stays for `delete.retention.ms`, 24 hours by default. The time begins not when the tombstone is written, but at the first pass that reads it:
+# A replica that is behind may have the value and not yet the tombstone. If the tombstone were gone, this replica would keep the value forever. So a tombstone stays for `delete.retention.ms`, 24 hours by default. The 24 hours begin not when the tombstone is written, but at the first pass that reads it:
 #
-# - The first pass that reads the tombstone keeps it, and sets a [**delete horizon**](../docs/handbook/glossary.md#delete-horizon): the time of the pass plus `delete.retention.ms`. The horizon never changes.
+# - The first pass that reads the tombstone keeps it, and sets a [**delete horizon**](../docs/handbook/glossary.md#delete-horizon): the time of this pass plus `delete.retention.ms`. The horizon never changes.
 # - The first later pass at or after the horizon removes the tombstone.
 #
 # Here, `delete.retention.ms` was 2 seconds, and the tombstone 323 got this horizon:
@@ -133,30 +133,9 @@ course.check("removing_pass", removing_pass)
 # course.hint("removing_pass")
 
 # %% [markdown]
-# ## Why a marker stays longest
-#
-# A marker says whether the records of its transaction count. So as long as the log has one of these records, a load needs the marker, and the cleaner keeps it. The records of an aborted transaction are removed by the next pass, and those of a committed one when newer records have replaced them. Then the marker waits like a tombstone, so it needs three passes:
-#
-# 1. The first pass removes the last record of the transaction, and keeps the marker.
-# 2. The second pass finds no record of the transaction, and sets the marker's delete horizon.
-# 3. A third pass at or after the horizon removes the marker.
-#
-# The figure makes three passes over a small log with one transaction. Step through them, and watch the tombstone 4 and the marker 7. Then let the active segment begin earlier, or leave the transaction open:
-
-# %%
-# figure
-course.Compaction()
-
-# %% [markdown]
-# <details><summary>What else can remain?</summary>
-#
-# If a pass removes all records of a producer's last batch, the header of the batch remains, an *empty batch* of 61 bytes. The header has the sequence number of the batch, by which the broker recognises a batch that the producer sends twice.
-#
-# </details>
-#
 # ## An open transaction stops the cleaner
 #
-# While a transaction is open, nobody can say whether its records will count, so the cleaner must not use them to remove older ones. It stops at the [*last stable offset*](../docs/handbook/glossary.md#last-stable-offset). This is the first offset of the first open transaction, or the end of the log if none is open. A pass cleans only whole segments, so the segment with the last stable offset and all later ones are not changed.
+# While a transaction is open, nobody can say whether its records will count. So the cleaner must not use these records to remove older ones, and stops at the [*last stable offset*](../docs/handbook/glossary.md#last-stable-offset): the first offset of the first open transaction, or the end of the log if no transaction is open. A pass cleans only whole segments, so the segment with the last stable offset and all later segments are not changed.
 #
 # We wrote the log of `dashboard` once more, in smaller segments, and inserted a record at offset 216 whose transaction never ends:
 
@@ -169,7 +148,7 @@ print("last stable offset:", count.last_stable_offset, "  log end:", count.next_
 print(f"{count.bytes:,} bytes, of which {count.uncleanable_bytes:,} cannot be cleaned")
 
 # %% [markdown]
-# *Predict*: at which offset does a pass over this log end? The pass cleans all records before this offset.
+# *Predict*: at which offset does a pass over this log end? The pass cleans all records before that offset.
 
 # %%
 # prediction
@@ -183,11 +162,11 @@ with course.fold("pass_ends_at", pass_ends_at):
     print(f"{stopped.after.bytes:,} bytes remain. After an abort of the transaction, {whole.after.bytes:,} bytes remain.")
 
 # %% [markdown]
-# One hanging transaction (lesson 08) therefore keeps all later records of **all** groups of the partition, until somebody ends it.
+# One hanging transaction (lesson 08) therefore keeps all later records of **all** groups of the partition, until somebody ends the transaction.
 #
 # ## How large is the topic?
 #
-# A broker does not clean all the time, because a pass reads and writes much. It cleans a partition if more than half of the bytes before the active segment are in the dirty range (`min.cleanable.dirty.ratio`, 0.5 by default). Here are two replicas of one partition with 50 groups. On the second broker, the cleaner thread is dead:
+# A broker does not clean all the time, because a pass reads and writes much. It cleans a partition when the dirty range is larger than the clean part, for example 60 MB after 40 MB (`min.cleanable.dirty.ratio`, 0.5 by default). Here are two replicas of one partition with 50 groups. On the second broker, the cleaner thread is dead:
 
 # %%
 replicas = course.make_scratch_folder()
@@ -198,7 +177,7 @@ for grown in list(course.grow_replicas(replicas))[1::2]:
     print(f"{grown.records:>7,}   {sizes[0]:>5} kB {bars[0]:<16} {sizes[1]:>5} kB {bars[1]}")
 
 # %% [markdown]
-# The number of **keys** limits the cleaned log, and the other one grows with every **commit**. Do both give the same answers?
+# The number of **keys** limits the size of the cleaned replica, but the replica that was never cleaned grows with every **commit**. Do both replicas give the same answers?
 
 # %%
 for name in ("cleaned", "never-cleaned"):
@@ -208,7 +187,7 @@ for name in ("cleaned", "never-cleaned"):
     print(f"{name:<14} {records:>6,} records, {len(offsets)} offsets, sum of all offsets {sum(offsets):,}")
 
 # %% [markdown]
-# They do. The broker without a cleaner gives no wrong answer, so nobody notices the dead cleaner until this broker has to load its long copy (lesson 11).
+# They do. (The cleaned replica has more records than offsets, mostly because its active segment is not cleaned.) The broker without a cleaner gives no wrong answer, so nobody notices the dead cleaner until this broker has to load its long copy (lesson 11).
 
 # %% [markdown]
 # ## Exercise: why does a partition grow?
@@ -217,7 +196,7 @@ for name in ("cleaned", "never-cleaned"):
 #
 # - **A** has 20 GB. All partitions of this broker grow. Their replicas on other brokers are small. The last stable offset is the log end.
 # - **B** has 20 GB. Only this partition grows, on all its replicas. The record at the last stable offset is three weeks old.
-# - **C** has 95 MB. All 50 partitions have about this size. Nearly all of it is active segments.
+# - **C** has 95 MB. All 50 partitions have about this size, and nearly all of it is the active segment.
 #
 # Which one has a hanging transaction, and needs the abort command of lesson 08? Write the letter as a text.
 
@@ -230,15 +209,42 @@ course.check("needs_an_abort", needs_an_abort)
 # course.hint("needs_an_abort")
 
 # %% [markdown]
+# ## Why a marker stays longest
+#
+# A marker says whether the records of its transaction count. So a load needs the marker as long as the log has one of these records, and the cleaner keeps it until then.
+#
+# For example, a transaction has committed the keys A and C in the records 5 and 6, and record 7 is its marker. Newer records have replaced both, and `delete.retention.ms` is 24 hours:
+#
+# | pass | the records 5 and 6 | the marker 7 |
+# |---|---|---|
+# | 1, at hour 0 | are removed, because A and C have newer records | stays, because the pass has still read the records 5 and 6 |
+# | 2, at hour 25 | are gone | gets a delete horizon: hour 25 + 24 = 49 |
+# | 3, at hour 50 | are gone | is removed, because hour 49 has passed |
+#
+# So a marker waits like a tombstone, but its 24 hours begin only at a pass that no longer finds a record of its transaction. This is why a marker needs three passes, counted from the pass that removes the last record of its transaction. (The records of an aborted transaction never count, so the first pass that reads them removes all of them.)
+#
+# The figure makes the same three passes over the whole log. Step through them, and watch the tombstone 4 and the marker 7. Then let the active segment begin earlier, or leave the transaction open:
+
+# %%
+# figure
+course.Compaction()
+
+# %% [markdown]
+# <details><summary>What else can remain?</summary>
+#
+# If a pass removes all records of a producer's last batch, the header of this batch remains, an *empty batch* of 61 bytes. Its header has the sequence number of the batch. If the producer sends a batch twice, the broker recognises it by this number.
+#
+# </details>
+#
 # ## Where 3.9 differs
 #
-# The cleaner is the same, but its effect is not. In 4.x, a pass changes no answer as long as only brokers write the log. In 3.9, there is one exception: an offset that is deleted while a transaction is open ([the handbook](../docs/handbook/tombstones.md) has the logs).
+# The cleaner of 3.9 removes the same records. In 4.x, a load of the cleaned log gives the same answers as a load of the log before the pass, if only brokers have written the log. In 3.9, there is one exception: after an offset was deleted while a transaction was open, the two loads can give different answers ([the handbook](../docs/handbook/tombstones.md) has the logs).
 #
 # ## In five lines
 #
-# - A pass keeps the newest record of each key.
-# - The offset map has only the keys of the dirty range, and the active segment stays unchanged.
-# - A tombstone is removed 24 hours or more after the first pass that reads it, and a marker at the earliest two passes after the one that removes the last record of its transaction.
+# - A pass keeps the newest record of each key, and leaves the active segment unchanged.
+# - A tombstone stays for at least 24 hours after the first pass that reads it.
+# - A marker stays until all records of its transaction are gone. Only then does it wait like a tombstone.
 # - An open transaction stops the cleaner at the start of the segment in which the transaction begins.
 # - A log that was never cleaned gives the same answers, but takes longer to load.
 
@@ -250,21 +256,17 @@ course.check("needs_an_abort", needs_an_abort)
 #
 # ## At 3 am
 #
-# First find out which copies are large: `kafka-log-dirs.sh --bootstrap-server localhost:9092 --describe --topic-list __consumer_offsets` prints the size of each replica. PATH is a copy of such a partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition)).
+# First find out which copies are large: `kafka-log-dirs.sh --bootstrap-server localhost:9092 --describe --topic-list __consumer_offsets` prints the size of each replica. PATH is a copy of the folder of a large partition ([how to copy it](../docs/operator.md#how-to-copy-a-partition)).
 #
 # | what is large | command | what it means | what is safe to do |
 # |---|---|---|---|
 # | One partition, on all brokers | `kafkagroups stats PATH` | It names the open transaction and the first offset that cannot be cleaned | If the transaction hangs, abort it as lesson 08 shows. The cleaner then begins by itself |
-# | All partitions of one broker | `grep -i "log cleaner" log-cleaner.log`, and the metric `kafka.log:type=LogCleaner,name=DeadThreadCount` | Above 0: the cleaner thread of this broker is dead | Change a cleaner setting of **this** broker, for example `log.cleaner.threads` with `kafka-configs.sh`, which starts new threads. Wait until its copies are small before you restart another broker: lesson 11, "Which copy does the next broker load?" |
-# | One partition, on one broker | The metric `kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count` | After an error, the cleaner skips this partition. The metric only counts; `log-cleaner.log` names the partition and the error | Restart this broker, when the cause of the error is gone |
+# | All partitions of one broker | `grep -i "log cleaner" log-cleaner.log`, and the metric `kafka.log:type=LogCleaner,name=DeadThreadCount` | Above 0: the cleaner thread of this broker is dead | Start a new thread **without a restart**: step 2 of the [runbook](../docs/operator.md#a-cleaner-has-stopped) |
+# | One partition, on one broker | The metric `kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count` | After an error, the cleaner skips this partition. The metric only counts; `log-cleaner.log` names the partition and the error | Only a restart of this broker helps, but first let another broker lead the partition: step 3 of the [runbook](../docs/operator.md#a-cleaner-has-stopped) |
 #
-# Then the disk is busy; `log.cleaner.io.max.bytes.per.second` limits the cleaner.
+# In the last two cases, restart no other broker before the copies of this broker are small. Lesson 11 shows why ("Which copy does the next broker load?"). While the cleaner catches up, it keeps the disk busy. The setting `log.cleaner.io.max.bytes.per.second` limits it.
 #
-# <details><summary>Why not <em>cleanup.policy=delete</em>?</summary>
-#
-# With this policy, a broker deletes the oldest segments, even if they contain the newest offset of a group. You notice it only after the next load, when the answer is −1. The topic must keep `cleanup.policy=compact`, which `kafka-configs.sh --bootstrap-server localhost:9092 --describe --entity-type topics --entity-name __consumer_offsets --all` shows.
-#
-# </details>
+# **Never set `cleanup.policy=delete`** to make the topic smaller. A broker would delete the oldest segments, even if they contain the newest offset of a group, and you would notice it only after the next load, when the answer is −1.
 #
 # <details><summary>In Kafka</summary>
 #

@@ -5,19 +5,19 @@
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
-# | rebuild the offsets of a group from a log; say what no failover brings back, and how long a failover takes; restart brokers in the right order; repair a partition that does not load | {{minutes}} + 10 for later | no |
+# | rebuild the offsets of a group from a log; say what no failover brings back, and how long it takes; restart brokers in the right order; repair a partition that does not load | {{minutes}} + 10 for later | no |
 #
-# **Which Kafka:** every 4.x, which always has the new *group coordinator*. The cells also show 3.9, with the classic coordinator. **Which groups:** offsets of all groups, and the members of *classic groups* (`group.protocol=classic`, the default).
+# **Which Kafka:** every 4.x, with the new *group coordinator*. The cells also show 3.9, with the classic one. **Which groups:** offsets of all groups, and the members of *classic groups* (`group.protocol=classic`, the default).
 #
 # ![From the first record of partition 9 to the last, each record sets, replaces or removes an offset in the next coordinator's memory, or waits.](pictures/11.svg)
 
 # %% [markdown]
-# The new leader of a partition of `__consumer_offsets` has never spoken to its groups, and has only its copy of the log. What does it rebuild, what is lost, how long does it take, and what stops it? (With `group.protocol=consumer`, no rebalance is lost: lesson 13.)
+# The new leader of a partition of `__consumer_offsets` has never spoken to its groups, and has only its copy of the log. What does it rebuild, what is lost, and how long does it take? The second half of the lesson, from "A record that cannot be read", is about a load that fails.
 
 # %% [markdown]
 # ## The night
 #
-# While the consumers of `billing` were rebalancing, all brokers of Harbour Coffee were killed, and a broker of the same version started with the same files. We did this once with Kafka 4.3.1 and once with 3.9.2. Just before the end, the answer about `billing` was:
+# While the consumers of `billing` were rebalancing, all brokers of Harbour Coffee were killed, and a broker of the same version started with the same files. We did this with 4.3.1 and with 3.9.2. Just before, the answer about `billing` was:
 
 # %%
 import kafkagroups as kg
@@ -49,7 +49,7 @@ course.reveal("members_after", members_after, len(loaded["4.3.1"]["billing"].mem
 #
 # </details>
 #
-# Only the rebalance is gone. After our loads, the states and offsets are those that the real brokers answered:
+# Only the rebalance is gone. (With `group.protocol=consumer`, lesson 13, not even that is lost.) Our loads give the same states and offsets as the real brokers:
 
 # %%
 for version, groups in loaded.items():
@@ -66,19 +66,19 @@ for version, groups in loaded.items():
 #
 # A coordinator answers from memory (lesson 05), so the new leader must fill its memory first:
 #
-# 1. Until the end, it answers every request for these groups with `COORDINATOR_LOAD_IN_PROGRESS`, because half a memory would give wrong answers.
+# 1. Until the end of the load, it answers every request for these groups with `COORDINATOR_LOAD_IN_PROGRESS`, because half a memory would give wrong answers.
 # 2. It reads the **whole** log, from the first record to the last, because nothing says which records are still needed.
 # 3. It applies each record: a value replaces the older value of its key, a tombstone removes the key, and an offset in a transaction is pending until its marker.
 # 4. At the end, the session timeout of each member begins again, because no record contains the time of a heartbeat.
 #
-# Meanwhile, the consumers go on reading, and repeat their commits and heartbeats. An old leader that is still alive [**unloads**](../docs/handbook/glossary.md#unload) the partition: it forgets the groups, answers waiting requests with `NOT_COORDINATOR`, and writes nothing, because the log now belongs to the next leader.
+# During the load, the consumers go on reading, and repeat their commits and heartbeats. If the old leader is still alive, it [**unloads**](../docs/handbook/glossary.md#unload) the partition: it forgets the groups, answers waiting requests with `NOT_COORDINATOR`, and writes nothing, because the log now belongs to the new leader.
 
 # %% [markdown]
 # ## Record by record
 #
-# While it runs, a coordinator of 4.x writes a record and applies it to its memory. A load applies each record of the log in the same way, so a group exists as soon as one record names it. An offset is enough: a *simple group*, which assigns its partitions by hand, has no group record, and is `Empty` after the load.
+# A load of 4.x applies each record as the coordinator did that wrote it. So a group exists as soon as one record names it, and the record of an offset is enough. For example, the consumers of a *simple group* choose their partitions themselves. Such a group has offsets and no group record, and is `Empty` after the load.
 #
-# 4.x makes a group at its first record. 3.9 only keeps the group records (in the figure, `gen 1`), and makes all groups at the end. In the figure, `≠` marks what only one of them has at this moment. Step through it. Then give record 8 a value of zero bytes, and compare the answers.
+# The figure shows a load of 4.x and one of 3.9, which only collects the group records, such as `gen 1`, and makes all groups at the end. The sign `≠` marks a group or an offset that only one of the two loads has at this moment. Step through, then give record 8 a value of zero bytes, and compare the answers.
 
 # %%
 # figure
@@ -93,7 +93,7 @@ course.LoadTape()
 # |---|---|---|
 # | `"offset"` | a number | sets the offset |
 # | `"offset"` | `None` | deletes the offset |
-# | `"group"` | the generation, or `None` | none, because a deleted group has a tombstone for each offset, too (lesson 09) |
+# | `"group"` | the generation, or `None` | no effect on offsets: a broker that deletes a group also writes a tombstone for each of its offsets (lesson 09) |
 
 # %%
 # exercise: replay
@@ -107,11 +107,11 @@ course.check("replay", replay)
 # %% [markdown]
 # ## How long a load takes
 #
-# A broker loads about **0.4 million records per second** (measured: 4.3.1 on two cores). One thread loads all partitions that it takes over, one after the other, and no setting adds a second thread. Two things make a failover shorter: fewer records, if the cleaner works and the groups commit less often, and more brokers, because they load at the same time.
+# A broker loads about **0.4 million records per second** (measured with 4.3.1). One thread of the broker loads all partitions that the broker takes over, one after the other, and no setting adds a second thread. A failover is shorter with fewer records, so let the cleaner work and the groups commit less often. More brokers help too, because they load at the same time.
 #
 # ## Which copy does the next broker load?
 #
-# The next broker loads **its own copy**, and a broker's cleaner cleans only this broker's copies. Suppose that broker 1 leads partition 9, whose groups commit ten times per second. If it stops, broker 2 takes over, whose cleaner thread died 100 days ago:
+# The next broker loads **its own copy**, and a broker's cleaner cleans only this broker's copies. Suppose that broker 1 leads partition 9, whose groups commit ten times per second. If broker 1 stops, broker 2 takes over. The cleaner thread of broker 2 died 100 days ago:
 
 # %%
 copies = {1: 50_000, 2: 86_400_000, 3: 50_000}
@@ -119,7 +119,7 @@ for broker, count in copies.items():
     print(f"broker {broker}: {count:>10,} records, {count / 400_000:5.1f} s to load")
 
 # %% [markdown]
-# Tonight, all three brokers must be restarted, and the groups should wait as little as possible. *Predict*: which one do you restart first? Write its number.
+# Tonight, all three brokers must be restarted, and the groups should wait as little as possible. *Predict*: which broker do you restart first? Write its number.
 
 # %%
 # prediction
@@ -131,17 +131,16 @@ course.reveal("restart_first", restart_first, max(copies, key=copies.get))
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# If you restart broker 1, broker 2 takes over, and the groups of partition 9 wait for 216 seconds. If you restart broker 2, nobody loads its copies, because the other brokers take over the partitions that it leads, and load their own copies of these. The restart also starts a new cleaner thread, which shortens the copies of broker 2.
+# If you restart broker 1, broker 2 takes over, and the groups of partition 9 wait for 216 seconds. If you restart broker 2, the other brokers take over from it and load their own, short copies, so nobody loads a long copy. The restart also starts a new cleaner thread on broker 2.
 #
 # </details>
 #
-# So after a cleaner has died, find the brokers with long copies (`kafka-log-dirs.sh`, lesson 10), restart these one at a time, and wait until their copies are small before you restart the others. If all brokers have long copies, each restart is slow: choose a quiet hour.
+# But within five minutes after its restart, broker 2 again leads each partition whose *preferred leader* it is, which is the first broker of the replica list (`auto.leader.rebalance.enable`, on by default). If the cleaner has not shortened a copy by then, broker 2 loads the long copy after all. So the [runbook](../docs/operator.md#a-cleaner-has-stopped) begins without a restart:
 #
-# <details><summary>Can it be slow although you restart the right broker?</summary>
-#
-# Yes. Within minutes, a restarted broker leads its own partitions again (`auto.leader.rebalance.enable`, on by default, checks every 5 minutes). If its cleaner has not shortened a copy by then, the broker loads the long one after all.
-#
-# </details>
+# 1. Find the broker with the long copies (`kafka-log-dirs.sh`, lesson 10). Restart no other broker yet.
+# 2. If its cleaner thread is dead, change this broker's number of cleaner threads, which starts new ones.
+# 3. If this broker must be restarted, first put it at the end of the replica lists, so that other brokers lead.
+# 4. Wait until its copies are small. Then restart the other brokers.
 
 # %% [markdown]
 # ## Exercise: seconds, on paper
@@ -167,13 +166,13 @@ course.check("seconds_to_load", seconds_to_load)
 # %% [markdown]
 # ## A record that cannot be read
 #
-# A broker skips a record of an unknown *type*, but it stops the load at a record of a known type that it cannot read (lesson 01, "What stops a load"), even if a later record has the same key. In this log, made for a test, the last record has value version 9, which no release has:
+# A broker skips a record of an unknown *type*. But if it knows the type and cannot read the record, it stops the load (lesson 01, "What stops a load"), even if a later record has the same key. In this log, made for a test, the last record has value version 9, which no release has:
 
 # %%
 print(*course.read_crafted_lines("f-txn-after"), sep="\n")
 
 # %% [markdown]
-# The marker has committed offset 1 of `g`. Still, [the load fails](../docs/handbook/glossary.md#failed-load). The coordinator of **4.x** then has no groups of this partition, and answers `NOT_COORDINATOR` although it is the leader.
+# The marker in record 1 has committed the offset of `g` in record 0. Still, [the load fails](../docs/handbook/glossary.md#failed-load) at record 4, and a coordinator of **4.x** answers `NOT_COORDINATOR` although it is the leader.
 #
 # In 3.9, the load fails at the same record. *Predict*: what does the coordinator of 3.9 answer about `g`? Write `"the offset"`, `"an error"` or `"nothing committed"`.
 
@@ -192,9 +191,14 @@ with course.fold("classic_answer", classic_answer):
     course.reveal("classic_answer", classic_answer, "the offset" if offsets else "nothing committed")
 
 # %% [markdown]
-# In 3.9, the cache is empty after the failed load, yet the broker treats the partition as loaded. So `g` seems never to have committed: its consumers start where `auto.offset.reset` says, and overwrite the old position. The only sign is `Error loading offsets from …` in the broker's log.
+# Both have no groups in memory. But 3.9 treats the partition as loaded, so `g` seems never to have committed:
 #
-# In 4.x, no position is lost, but the consumers stand still. If a new consumer calls `poll`, it gets no records and no exception. Only `commitSync` fails, with a `TimeoutException` after 60 seconds.
+# | after the failed load | 4.x | 3.9 |
+# |---|---|---|
+# | A fetch gets | `NOT_COORDINATOR` | −1 without an error: nothing committed |
+# | The consumers | stand still. The `poll` of a new consumer returns no records and raises no exception; `commitSync` fails with a `TimeoutException` after 60 seconds | start where `auto.offset.reset` says, and commit |
+# | Is a position lost? | no | yes, the new commits overwrite it |
+# | The broker's log has | `Failed to load metadata from …` | `Error loading offsets from …`, the only sign |
 
 # %% [markdown]
 # ## Exercise for later: which log loads?
@@ -221,11 +225,10 @@ course.check("which_log_loads", which_log_loads)
 # At 3 am, the consumers of `billing` and `fraud-check` repeat their requests and read nothing. The log of their broker (4.3.1) has the line `Failed to load metadata from __consumer_offsets-9 … DefaultRecord(offset=45, …, value=0 bytes)`.
 #
 # 1. A faulty program had written record 45.
-# 2. The coordinator appended a commit, for which it expected offset 45. The log gave it 46, so somebody else had written to the log.
-# 3. In this case, a coordinator no longer trusts its memory, and loads the partition again.
-# 4. Each load fails at record 45.
+# 2. Then the coordinator appended a commit, and expected it to get offset 45. The commit got 46, so somebody else had written to the log.
+# 3. After that, a coordinator no longer trusts its memory, and loads the partition again. Each load fails at record 45.
 #
-# Waiting does not help: the cleaner would remove this record only if a newer one had its key, and a coordinator that has not loaded writes no records.
+# Waiting does not help. The cleaner removes record 45 only when a newer record has the same key, and no such record will come, because a coordinator that has not loaded writes nothing.
 
 # %% [markdown]
 # **Step 1: copy the folder**, as the [runbook](../docs/operator.md) shows. These are the last three records of our copy:
@@ -262,9 +265,15 @@ for name in names:
 course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["offsets"][name] for name in names}, "4.3.1")
 
 # %% [markdown]
-# **Step 5: let the groups work again.** The quick way stops no broker: both groups go on under new names in healthy partitions, for example `billing-new` and `fraud-check-new` (`kafkagroups partition` prints where they are). Set the offsets of step 4 for the new names, but set `orders-0` to 60, the newer offset of record 46. Then start the consumers with these names. (A Kafka Streams application cannot change its group id so easily, because its internal topics are named after it; and permissions may name the group.) The [runbook](../docs/operator.md#1-a-partition-does-not-load) has the commands.
+# **Step 5: let the groups work again.** There are two ways:
 #
-# To keep the old names, record 45 must be removed. A running broker would copy it back from another replica, so all brokers with a replica must stop **at the same time**.
+# | | new names | the old names |
+# |---|---|---|
+# | What stops | only these consumers | all brokers with a replica, **at the same time**, because a running broker would copy record 45 back |
+# | What you do | Choose names in healthy partitions, such as `billing-new` (`kafkagroups partition` prints where a name is). Give them the offsets of step 4, but `orders-0` the 60 of record 46. Start the consumers with these names | Replace the log (the box below) |
+# | When not | Permissions name the group, or it is a Kafka Streams application, whose internal topics are named after it | The other groups cannot wait |
+#
+# The [runbook](../docs/operator.md#1-a-partition-does-not-load) has the commands.
 #
 # <details><summary>How to replace the log on all brokers</summary>
 #
@@ -282,13 +291,13 @@ course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# In 3.9, a load only collects offsets and group records, and builds the groups **at the end** from what is left. If all offsets of a simple group were deleted, or belonged to an aborted transaction, nothing is left: 3.9 has no group, and 4.x an Empty one.
+# A load of 3.9 builds the groups **at the end**, from what is left. If all offsets of a simple group were deleted, or belonged to an aborted transaction, nothing is left of the group. So 3.9 has no such group after the load, but 4.x has it as an Empty group.
 #
 # <details><summary>Rare cases and other versions</summary>
 #
-# In 3.9, if a deleted group still has a pending commit, the load ends with the error `Unexpected unload of active group`, which has no effect.
+# If a deleted group still has a pending commit, a load of 3.9 ends with the error `Unexpected unload of active group`. The groups are then already in memory, so the broker answers as after any other load.
 #
-# After a change of the number of partitions (lesson 02), two of them can have records of one group. In 3.9, there is one cache for all partitions, which keeps the group that was loaded first.
+# After a change of the number of partitions (lesson 02), two partitions can have records of one group. A broker of 3.9 has one cache for all partitions, and keeps the group that it loaded first.
 #
 # The [handbook](../docs/handbook/tombstones.md) has one more difference, in logs that no broker writes.
 #
@@ -314,7 +323,7 @@ course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["
 # - The next broker reads the whole log of the partition, and the newest value of each key counts.
 # - The unfinished rebalance of a classic group is lost, and its members join again.
 # - A load takes about one second for 0.4 million records, one partition after the other.
-# - The next broker loads its own copy, so restart a broker with long copies first.
+# - The next broker loads its own copy, so restart no other broker while one broker has long copies.
 # - A load skips unknown record types, but stops at a record that cannot be read.
 
 # %% [markdown]
@@ -331,9 +340,10 @@ course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["
 # |---|---|---|---|
 # | `Failed to load metadata` (4.x) | No position is lost | `kafkagroups check PATH --kafka 4.3.1` names the record, the groups, and the remedy | The incident's steps |
 # | `Error loading offsets` (3.9) | **Stop the consumers** of this partition's groups at once: they commit wrong positions | `kafkagroups check PATH --kafka 3.9.2`; `kafkagroups load PATH --kafka 3.9.2 --until N` prints the positions before the record | The incident's steps. Then set the overwritten positions |
-# | Groups are unavailable after a restart | Is it loading, or has it failed? A client logs `coordinator is loading` or `not the correct coordinator`; a 4.x broker has the metric `num-partitions` of `group-coordinator-metrics` (`state=loading`, `state=failed`) | `grep "Finished loading" server.log` on the new leaders names the loaded partitions; `kafkagroups stats PATH` counts the records | Wait while it loads; a restart begins again |
-# | Will the next failover work, and how long will it take? | Copy FOLDER | `kafkagroups check FOLDER --kafka 4.3.1` | Reading is safe |
-# | A broker must be restarted | Which copies are long? | `kafka-log-dirs.sh` (lesson 10) | Restart the brokers with long copies first |
+# | Clients log `coordinator is loading` | The load goes on | `grep "Finished loading" server.log` on the new leaders names the loaded partitions; `kafkagroups stats PATH` counts the records | Wait: a restart would begin the load again |
+# | Clients log `not the correct coordinator` for minutes | Has a load failed? | Metric `num-partitions` of `group-coordinator-metrics`, `state=failed` (4.x) | Above 0: the first row |
+# | You plan a failover | Copy FOLDER | `kafkagroups check FOLDER --kafka 4.3.1` says whether and how fast it loads | Reading is safe |
+# | A broker must be restarted | Which copies are long? | `kafka-log-dirs.sh` (lesson 10) | The steps of "Which copy does the next broker load?" |
 #
 # <details><summary>In Kafka</summary>
 #

@@ -3,7 +3,7 @@
 #
 # **How can a group divide its partitions anew while its members go on reading, and what does the log record of it?**
 #
-# **Which Kafka:** every 4.x, with its new *group coordinator*. **Which groups:** only those whose members set `group.protocol=consumer`, called *consumer groups* in this course. Without this setting, a group is a [*classic group*](../docs/handbook/glossary.md#classic-group) (lesson 06).
+# **Which Kafka:** every 4.x, with its new *group coordinator*. **Which groups:** only *consumer groups*, whose members set `group.protocol=consumer`. Without this setting, a group is a [*classic group*](../docs/handbook/glossary.md#classic-group) (lesson 06).
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -12,17 +12,9 @@
 # ![After a member joins, the group epoch changes, then the targets, then the assignment epoch, and last the current assignments of the members.](pictures/13.svg)
 
 # %% [markdown]
-# Four things to hold on to:
-#
-# 1. Each member goes **at its own pace**, so a slow one delays only the partitions that it must give back.
-# 2. So there is no single record of a rebalance: the log has a record for **each step** of each member.
-# 3. **Three epochs** say how far each member has come, and the state of the group is computed from them.
-# 4. A rebalance that is half done **survives** a crash of the coordinator.
-
-# %% [markdown]
 # ## What you gain: one slow member does not stop the others
 #
-# When a member joins a classic group with the default assignor, all members stop, join again, and wait for the slowest one, because a member joins only in `poll`. We run three consumers with both protocols: `loyalty-2` calls `poll` only every 30 seconds, and `loyalty-3` starts in second 40.
+# When a member joins a classic group with the default assignor, all members stop, join again, and wait for the slowest member, because a member joins only in `poll`. We run three consumers with each protocol: `loyalty-2` calls `poll` only every 30 seconds, and `loyalty-3` starts in second 40.
 #
 # You can skip the code. It prints how many of six partitions each member reads, second by second; a dot means none:
 
@@ -66,24 +58,24 @@ with course.fold("idle_seconds", idle_seconds, 0):
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# `loyalty-1` gives one partition to the new member, and keeps the other two all the time. `loyalty-3` receives this partition after seven seconds, because each member sends a heartbeat only every 5 seconds: the answer to one heartbeat tells `loyalty-1` to give the partition back, and the answer to a later one gives the partition to `loyalty-3`. The second partition of `loyalty-3` comes from the slow member, which gives it back at its next `poll`.
+# `loyalty-1` gives one partition to the new member, and keeps two partitions all the time. Each member sends a heartbeat only every 5 seconds. The answer to a heartbeat tells `loyalty-1` to give the partition back. After that, the answer to a heartbeat of `loyalty-3` gives it the partition, seven seconds after the start. The second partition of `loyalty-3` comes from the slow member, which gives it back at its next `poll`.
+#
+# With `CooperativeStickyAssignor`, the members of a classic group go on reading, too. But the rebalance still ends for all members together, so `loyalty-3` would wait until second 60.
 #
 # </details>
-#
-# With `CooperativeStickyAssignor`, the members of a classic group go on reading too. But the rebalance still ends for all at once, so `loyalty-3` would read nothing before second 60.
 
 # %% [markdown]
 # ## What changes in your program
 #
-# Both protocols store offsets as in lesson 01, so a service keeps its positions. Three things change:
+# Both protocols store the same offsets, so a service keeps its positions. Three things change:
 #
 # | | classic group | `group.protocol=consumer` |
 # |---|---|---|
 # | `onPartitionsRevoked` gets | all partitions (default assignor) | only what this member must give back; a commit inside the call is still accepted |
-# | a commit during a change | can fail with `REBALANCE_IN_PROGRESS` | succeeds: the member keeps its epoch until it has given the partition back |
+# | a commit during a change | can fail with `REBALANCE_IN_PROGRESS` | succeeds: the member keeps its member epoch until it has given the partition back |
 # | the retention of 7 days begins (lesson 09) | when the group becomes Empty | at the last commit, if no member reads the topic |
 #
-# **The trap is the retention**: when you stop the service, it can lose the offsets of quiet partitions at the next check, within ten minutes. So call `commitSync()` without arguments before you close a consumer. It commits the positions of all partitions of this consumer.
+# **The trap is the retention**: a quiet partition had its last commit perhaps 8 days ago. If you stop the service, the next check deletes its offset. So call `commitSync()` without arguments before you close a consumer, which commits the positions of all its partitions.
 #
 # <details><summary>How to change a running service</summary>
 #
@@ -99,23 +91,9 @@ with course.fold("idle_seconds", idle_seconds, 0):
 # </details>
 
 # %% [markdown]
-# ## Three epochs
-#
-# A classic rebalance ends for all members in one moment, so one record at its end is enough. In a consumer group, no member is the leader: the coordinator itself computes the assignments. A member sends only heartbeats, instead of JoinGroup and SyncGroup, and learns from the answers what to give back and what to read. Each member is ready at its own time, so there is **no record of a rebalance**, and the coordinator writes each step when it happens:
-#
-# | step | record type | what the record says |
-# |---|---|---|
-# | 1. Something changes. | 3 | the [group epoch](../docs/handbook/glossary.md#group-epoch), which rises when a member, a subscription or a topic changes |
-# | 2. The coordinator computes a plan. | 7, one for each member | the [**target**](../docs/handbook/glossary.md#target): the partitions that the member should have |
-# | 3. The plan is complete. | 6 | the [assignment epoch](../docs/handbook/glossary.md#assignment-epoch): the group epoch for which the targets are computed |
-# | 4. A member follows. | 8, one for each member | the [**current assignment**](../docs/handbook/glossary.md#current-assignment): the partitions that the member may read now, with its [member epoch](../docs/handbook/glossary.md#member-epoch) |
-#
-# An [*epoch*](../docs/handbook/glossary.md#epoch) is a number that only rises. A member epoch rises to the assignment epoch when the member has given back everything that is not in its target. So the three epochs together say how far a change has come.
-
-# %% [markdown]
 # ## The first member: five records
 #
-# When the first member of `loyalty` subscribed to `orders`, a 4.3.1 broker wrote one batch. Type 5 is the member with its subscription. (The group epoch is already 2, because 4.3 creates a group with epoch 1, and its first member raises it.)
+# A classic rebalance ends for all members in one moment, so one record at its end is enough. In a consumer group, the coordinator itself computes the assignments, and a member learns from the answers to its heartbeats what to give back and what to read. Each member is ready at its own time, so there is **no record of a rebalance**, and the coordinator writes each step when it happens. When the first member of `loyalty` subscribed to `orders`, a 4.3.1 broker wrote one batch:
 
 # %%
 import kafkagroups as kg
@@ -124,9 +102,24 @@ loyalty = course.find_data("harbour/4.3.1/__consumer_offsets-24")
 course.print_protocol_lines(loyalty, "loyalty", last_offset=4)
 
 # %% [markdown]
+# ## Three epochs
+#
+# Each record is one step:
+#
+# | record | step | type | what the record says |
+# |---|---|---|---|
+# | 0 | A member joins. | 5 | the member, with its subscription |
+# | 1 | The group has changed. | 3 | the [group epoch](../docs/handbook/glossary.md#group-epoch), which rises when a member, a subscription or the number of a topic's partitions changes |
+# | 2 | The coordinator computes a plan. | 7, for each member | the [**target**](../docs/handbook/glossary.md#target): the partitions that the member should have |
+# | 3 | The plan is complete. | 6 | the [assignment epoch](../docs/handbook/glossary.md#assignment-epoch), which is set to the group epoch when its targets are ready |
+# | 4 | A member follows. | 8, for each member | the [**current assignment**](../docs/handbook/glossary.md#current-assignment): the partitions that the member may read now, and its [member epoch](../docs/handbook/glossary.md#member-epoch) |
+#
+# An [*epoch*](../docs/handbook/glossary.md#epoch) is a number that only rises. (4.3 creates a group with group epoch 1, and the first member raises it to 2.) A member epoch rises to the assignment epoch when the member has given back everything that is not in its target. So the three epochs say how far a change has come.
+
+# %% [markdown]
 # ## A second member joins
 #
-# After three commits, `loyalty-2` joined, and the broker wrote one batch of six records. The first five are the plan:
+# After three commits, `loyalty-2` joined, and the broker wrote one batch of six records. First, the plan:
 
 # %%
 course.print_protocol_lines(loyalty, "loyalty", first_offset=8, last_offset=12)
@@ -152,29 +145,34 @@ with course.fold("partitions_of_loyalty_2", partitions_of_loyalty_2, len(sixth.a
 #
 # ## Revoke first, then assign
 #
-# So `loyalty-1` must give `orders-2` back first. (Record 14 repeats record 13, and changes nothing.) Three heartbeats caused these records:
+# So `loyalty-1` must give `orders-2` back first. (Record 14 only changes the previous member epoch.) Three heartbeats caused the records 15 to 17:
 
 # %%
 course.print_protocol_lines(loyalty, "loyalty", first_offset=15, last_offset=17)
 
 # %% [markdown]
-# - Record 15: the answer to a heartbeat tells `loyalty-1` to revoke `orders-2`. It stays in member epoch 2.
-# - Record 16: its next heartbeat no longer lists `orders-2`, so it enters member epoch 3.
-# - Record 17: `orders-2` is free, and `loyalty-2` receives it with its next heartbeat.
+# This is the whole change, with each member's epoch and its partitions of `orders`:
+#
+# | record | what happens | `loyalty-1` | `loyalty-2` |
+# |---|---|---|---|
+# | 13 | `loyalty-2` has nothing to give back, so it enters member epoch 3 at once. | epoch 2: 0, 1, 2 | epoch 3: none |
+# | 15 | The answer to a heartbeat tells `loyalty-1` to revoke `orders-2`. | epoch 2: 0, 1, must revoke 2 | epoch 3: none |
+# | 16 | The next heartbeat of `loyalty-1` no longer lists `orders-2`. | epoch 3: 0, 1 | epoch 3: none |
+# | 17 | `orders-2` is free, and `loyalty-2` receives it with its next heartbeat. | epoch 3: 0, 1 | epoch 3: 2 |
 #
 # The current assignment also contains the *state* of the member:
 #
-# | state | name | meaning |
+# | state | name | the member |
 # |---|---|---|
-# | 0 | Stable | The member has done everything that its epoch asks for. The group may already have a newer epoch. |
-# | 1 | UnrevokedPartitions | It must give partitions back before it enters the next epoch. |
-# | 2 | UnreleasedPartitions | It has entered the epoch, and waits for partitions that others still read. |
+# | 0 | Stable | has what it should have in its member epoch. (The group epoch may already be higher.) |
+# | 1 | UnrevokedPartitions | must give partitions back before it enters the next member epoch. |
+# | 2 | UnreleasedPartitions | has entered the member epoch, and waits for partitions that other members still have. |
 #
-# A member that gives nothing back within `max.poll.interval.ms`, 5 minutes by default, is removed.
+# A member that gives nothing back within `max.poll.interval.ms` (5 minutes) is removed.
 #
 # <details><summary>The bytes of a current assignment</summary>
 #
-# The key begins with the record type. In the value, epochs and state are at fixed places. This is record 13, where `01` is an empty list:
+# The key begins with the record type. In the value, the member epochs and the state are at fixed places. This is record 13, where `01` is an empty list:
 #
 # ```
 # record type             00 08
@@ -206,11 +204,11 @@ course.Epochs(loyalty, "loyalty")
 # - **Empty**: the group has no members.
 # - **Assigning**: the group epoch is above the assignment epoch, so the targets are not computed yet.
 # - **Reconciling**: the targets are computed, but at least one member has not reached its target.
-# - **Stable**: every member has reached its target, so the member's epoch is the assignment epoch, and the member's state is 0.
+# - **Stable**: every member has reached its target, so its member epoch is the assignment epoch, and its state is 0.
 #
 # ## Exercise: the state of a group
 #
-# Write `group_state(group_epoch, assignment_epoch, members)`. `members` is a list of pairs: the epoch and the state of each member. Return the name of the group's state.
+# Write `group_state(group_epoch, assignment_epoch, members)`. `members` is a list of pairs: the member epoch and the state of each member. Return the name of the group's state.
 
 
 # %%
@@ -225,7 +223,7 @@ course.check("group_state", group_state)
 # %% [markdown]
 # ## The coordinator crashes in the middle
 #
-# Suppose that the brokers crash right after record 15: `loyalty-1` must give `orders-2` back, and has not done it yet. The next coordinator loads the records 0 to 15.
+# The brokers crash right after record 15: `loyalty-1` has not given `orders-2` back yet. The next coordinator loads the records 0 to 15.
 #
 # In lesson 06, such a crash lost the rebalance: the next coordinator found the group Stable, in its old generation. *Predict*: in which state is `loyalty` after this load?
 
@@ -249,7 +247,7 @@ with course.fold("loaded_state", loaded_state, half_done.state.value):
         print(f"    {member.metadata.client_id}: epoch {member.member_epoch}, state {member.state}")
 
 # %% [markdown]
-# The next coordinator knows as much as the old one: `loyalty-1` must still revoke, and `loyalty-2` waits. So the change goes on where it stopped. We let our model load the 16 records, and both members send it their next heartbeat. Then it writes two records:
+# The next coordinator knows that `loyalty-1` must still revoke and that `loyalty-2` waits, so the change goes on where it stopped. We let our model load the 16 records, and both members send it their next heartbeat. Then the model writes two records:
 
 # %%
 continued = course.continue_consumer_group(loyalty, "loyalty", end_offset=16)
@@ -259,12 +257,12 @@ ours, real = ([course.read_record(str(log), offset) for offset in (16, 17)] for 
 course.compare_with_broker(ours, real, "4.3.1", verb="wrote")
 
 # %% [markdown]
-# The real broker did not crash there, and wrote the same two records, so the members do not notice the crash. Only timers are lost, because the log has none: each member gets a full session, and `loyalty-1` has five more minutes to give the partition back.
+# The real broker, which did not crash there, wrote the same two records, so the members notice nothing. Only timers are lost, because they are not in the log: each member gets a full session, and `loyalty-1` has five more minutes to give the partition back.
 
 # %% [markdown]
 # ## Exercise for later: after record 29, on paper
 #
-# In the group `up`, `classic-a` had the three partitions of `orders`, and `classic-b` those of `clicks`. (Both still send the requests of the classic protocol. In a consumer group, the coordinator writes records of the same types about them.) Then `consumer-c` joined, and a 4.4.0 broker wrote:
+# A consumer group may also have members that still use the classic protocol. Their records have the same types, and with each JoinGroup, their record of type 5 is written again. In the group `up`, `classic-a` had the three partitions of `orders`, and `classic-b` the three of `clicks`. Then `consumer-c` joined, and a 4.4.0 broker wrote:
 
 # %%
 up = course.find_data("new_protocols/4.4.0-migration/__consumer_offsets-3")
@@ -272,7 +270,7 @@ course.print_protocol_lines(up, "up", first_offset=14, last_offset=21)
 course.print_protocol_lines(up, "up", first_offset=24, last_offset=29)
 
 # %% [markdown]
-# The brokers crash right after record 29. What does the next coordinator know? Write the state of the group, the member that has not reached epoch 3, and the partition that nobody has: `("…", "…", "…")`.
+# The brokers crash right after record 29. Write what the next coordinator finds: the state of the group, the member that has not reached epoch 3, and the partition that nobody has: `("…", "…", "…")`.
 
 # %%
 # exercise: after_record_29
@@ -293,7 +291,7 @@ course.check("after_record_29", after_record_29)
 # | b | 6 | orders-1 | 7 | orders-1 |
 # | c | 7 | | 7 | orders-2 |
 #
-# Which process do you restart? Write its letter in quotes.
+# CURRENT-ASSIGNMENT does not show a partition that a member must still give back. Which process do you restart? Write its letter in quotes.
 
 # %%
 # exercise: waits_for
@@ -304,13 +302,17 @@ course.check("waits_for", waits_for)
 # course.hint("waits_for")
 
 # %% [markdown]
+# ## Share groups and streams groups
+#
+# Two more types of groups record the same steps, in [record types](../docs/handbook/records.md) of their own. Only what a member receives differs:
+#
+# - In a [share group](../docs/handbook/glossary.md#share-group), several members read one partition, and each message goes to one of them.
+# - A member of a [streams group](../docs/handbook/glossary.md#streams-group) receives [**tasks**](../docs/handbook/glossary.md#task): `1_0` is partition 0 of part 1 of its program. The parts are the [**topology**](../docs/handbook/glossary.md#topology).
+
+# %% [markdown]
 # ## The order of tombstones
 #
-# A group of many records has a price: it is also deleted with many tombstones, the parts first and the group last. If a tombstone comes too early, or is missing because of a bug in 4.3.1 and 4.4.0, the load of the **whole partition** stops. So run `kafkagroups check` on a copy before you restart such a broker. The two boxes say why.
-#
-# <details><summary>Which tombstones a load refuses</summary>
-#
-# When the last member leaves, the broker deletes its current assignment, its target and the member, in this order, and raises the group epoch. When an administrator deletes the group, the offsets go first and the group epoch goes last. A load refuses:
+# A broker deletes the parts of a group before the group. When the last member leaves, it deletes the current assignment, the target and the member, in this order. When an administrator deletes the group, the offsets go first and the group epoch goes last. If the tombstone of a group arrives while a part of the group is still in memory, the tombstone of this part must be missing. So a load refuses:
 #
 # | the tombstone of | if the group still has |
 # |---|---|
@@ -318,38 +320,32 @@ course.check("waits_for", waits_for)
 # | the assignment epoch | a target |
 # | the group epoch | a member, a target or the assignment epoch |
 #
-# So if the tombstone of a group comes while a part is still there, something is missing. A tombstone that finds nothing to delete is accepted, because the cleaner may have removed the record. *Values* may come in any order, because cleaning can leave a target before its member.
+# Then the load of the **whole partition** stops, and clients get `NOT_COORDINATOR` for all its groups.
 #
-# All groups of the partition are lost with the one that is wrong: clients get `NOT_COORDINATOR` for each of them.
+# <details><summary>What may come in any order?</summary>
+#
+# A tombstone that finds nothing to delete is accepted, because the cleaner may have removed the record. *Values* may come in any order, too: if the cleaner has removed an old record of a member, the member's newest record can stand behind its target.
 #
 # </details>
 #
-# <details><summary>The bug of 4.3.1 and 4.4.0: missing tombstones</summary>
+# ## A bug of 4.3.1 and 4.4.0: missing tombstones
 #
-# When a member joins under the name of an Empty group of another type, the broker deletes the old group first. In one rare case, it does not write the tombstones of the old group: they are [**missing**](../docs/handbook/glossary.md#missing-tombstone). The running broker shows no sign of it, but the next load stops. These two records are from a 4.3.1 broker; record 41 belongs to another group:
+# These releases can write a log that they cannot load. When a member joins under the name of an Empty group of another type, the broker first deletes the old group. In a rare case, the tombstones of this group are [**missing**](../docs/handbook/glossary.md#missing-tombstone), as here (4.3.1):
+#
+# 1. `s2` was an Empty **streams** group, with record 40 as its newest record.
+# 2. A classic consumer sent JoinGroup for `s2`, with an unknown member id. The broker removed the streams group from its **memory** and prepared the tombstones. Then it refused the request, and wrote nothing.
+# 3. A consumer with `group.protocol=consumer` joined. The broker no longer knew the streams group, so it wrote the **consumer** group without tombstones:
 #
 # ```
 # └ 40: type 17, group epoch 3
 # ┌ 42: type  5, member consumer-new
 # ```
 #
-# At record 40, the group `s2` is an Empty **streams** group, and from record 42 on a **consumer** group. The tombstones of the streams group should stand between. A classic consumer had sent JoinGroup with an unknown member id. The broker removed the Empty `s2` from its **memory** and prepared the tombstones, but then refused the request, and wrote nothing. When the next member joined, the coordinator therefore found no `s2` that had to be deleted.
+# The running broker shows no sign of the bug. But the next load still has the streams group in memory when it reads record 42, the member of a consumer group. It stops, because a group has only one type.
 #
-# `kafkagroups check PATH --kafka 4.3.1` names the record, the releases that load the log (up to 4.0.2, which skip the records of streams groups), and a copy that loads: `--cut 42` ends the copy before record 42. It loses five records of `s2`, whose new member joins again, and every other group of the partition keeps its offsets. The [runbook](../docs/operator.md#1-a-partition-does-not-load) brings the copy back.
+# So **run `kafkagroups check` on a copy before you restart** such a broker. It names the record, the releases that load the log, and a remedy: with `--cut 42`, a copy ends before record 42. This copy loses five records of `s2`, whose new member joins again, and no offset of another group. The [runbook](../docs/operator.md#1-a-partition-does-not-load) brings the copy back.
 #
 # No release that we know repairs the bug, so delete an Empty group before clients of another type use its name (`kafka-groups.sh --bootstrap-server localhost:9092 --list` prints the types).
-#
-# </details>
-
-# %% [markdown]
-# ## Share groups and streams groups
-#
-# Both record the same steps in types of their own. Only what a member receives differs:
-#
-# - In a [share group](../docs/handbook/glossary.md#share-group), several members read one partition, and each message goes to one of them. Another topic, `__share_group_state`, stores which messages are done.
-# - A member of a [streams group](../docs/handbook/glossary.md#streams-group) receives [**tasks**](../docs/handbook/glossary.md#task): `1_0` is partition 0 of part 1 of its program, whose parts are the [**topology**](../docs/handbook/glossary.md#topology).
-#
-# The handbook has the records of [share groups](../docs/handbook/records-share.md) and [streams groups](../docs/handbook/records-streams.md).
 
 # %% [markdown]
 # ## Where 3.9 differs
@@ -391,13 +387,13 @@ course.check("waits_for", waits_for)
 # %% [markdown]
 # ## At 3 am
 #
-# PATH is a copy of a partition's folder, FOLDER has all of them ([how to copy](../docs/operator.md#how-to-copy-a-partition)).
+# PATH is a copy of a partition's folder, or of all of them ([how to copy](../docs/operator.md#how-to-copy-a-partition)).
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
 # | A group stays Reconciling | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group loyalty --members --verbose` | A member with CURRENT-EPOCH below TARGET-EPOCH has not revoked its partitions | Restart this member |
 # | `Failed to load metadata … Replaying record … failed` | `kafkagroups check PATH --kafka 4.3.1` | It names the refused record, the lost groups, and a remedy | Lesson 11, with a shorter copy |
-# | You plan a restart | `kafkagroups check FOLDER --kafka 4.3.1` | A missing tombstone stops the next load | Plan the repair before you restart |
+# | You plan a restart | `kafkagroups check PATH --kafka 4.3.1` | Whether the next load stops | Repair first |
 #
 # <details><summary>In Kafka</summary>
 #
@@ -416,6 +412,6 @@ course.check("waits_for", waits_for)
 #
 # ## What we left out, and why
 #
-# How an assignor divides partitions, and the other record types ([handbook](../docs/handbook/records.md), [glossary](../docs/handbook/glossary.md)).
+# How an assignor divides partitions. The [glossary](../docs/handbook/glossary.md) explains all terms.
 #
 # **Next:** [14 · Forensics](14_forensics.ipynb): ten incidents.

@@ -23,25 +23,25 @@
 # | 3. What does a **broker answer** from this log? | A client sees only this answer. It comes from few records, the *live* ones. | `load` |
 # | 4. **What changed?** | To find the cause, compare two moments, two replicas, or two coordinators. | `diff` |
 #
-# We solve incident 1 together. The others are yours. If the complaint already answers one of the four questions, skip it.
+# Skip a question that the complaint already answers. We solve incident 1 together, and the others are yours. (In a real alarm, begin with the section "At 3 am".)
 
 # %% [markdown]
 # ## How an incident works
 #
-# `course.open_incident(…)` writes a new log into a folder next to this notebook, and shows what people saw. You look for the cause with commands, in a terminal in that folder or with `course.run_command(…)`. There are three hints (`course.hint("NAME", 1)` to `3`), and a worked solution: commands, the lines to look at, and what they prove. The [cheat sheet](../docs/handbook/cheat-sheet.md) lists all commands.
+# `course.open_incident(…)` writes a new log into a folder next to this notebook, and shows what people saw. You look for the cause with commands, in a terminal in that folder or with `course.run_command(…)`. There are three hints (`course.hint("NAME", 1)` to `3`), and a worked solution: the cause, its proof from the log, what to do now, and the prevention. The [cheat sheet](../docs/handbook/cheat-sheet.md) lists all commands.
 #
-# | incident | level | broker version |
-# |---|---|---|
-# | 1 · One partition fills the disk | 1 | 4.3.1 |
-# | 2 · Some failovers are slow | 1 | 4.3.1 |
-# | 3 · Printed again on Monday | 1 | 4.3.1 |
-# | 4 · The monitor goes dark | 2 | 4.1.0 |
-# | 5 · Parse errors | 2 | 4.3.1 |
-# | 6 · A lag alarm | 2 | 3.9.2 |
-# | 7 · After the upgrade | 2 | 2.8.2 |
-# | 8 · Unstable offsets | 3 | 3.9.2 |
-# | 9 · Offsets go back | 3 | 3.9.2 |
-# | 10 · The dead cluster | 3 | 4.0.1 |
+# | incident | level | broker version | possible on 4.x |
+# |---|---|---|---|
+# | 1 · One partition fills the disk | 1 | 4.3.1 | yes |
+# | 2 · Some failovers are slow | 1 | 4.3.1 | yes |
+# | 3 · Printed again on Monday | 1 | 4.3.1 | yes |
+# | 4 · The monitor goes dark | 2 | 4.1.0 | yes |
+# | 5 · Parse errors | 2 | 4.3.1 | yes |
+# | 6 · A lag alarm | 2 | 3.9.2 | no |
+# | 7 · After the upgrade | 2 | 2.8.2 | no |
+# | 8 · Unstable offsets | 3 | 3.9.2 | in part |
+# | 9 · Offsets go back | 3 | 3.9.2 | in part |
+# | 10 · The dead cluster | 3 | 4.0.1 | yes |
 #
 # In level 1, the first commands show the cause. In level 2, you compare two answers. In level 3, there is more than one cause.
 
@@ -56,20 +56,18 @@ folder = course.open_incident("growing_partition")
 
 # %% [markdown]
 # ### Where? Which group fills the partition?
+#
+# `stats` prints what looks wrong (a *finding*), and three tables. In the second, search for the group with the most bytes. The third tells what the cleaner has done:
 
 # %%
 course.run_command("kafkagroups stats .", folder)
 
 # %% [markdown]
-# A *finding* is what looks wrong in the bytes. Finding 1 suspects the cleaner. Is it right, and is it the whole story? You need only these columns of the second and third table:
+# **Look at** `price-ticker      12    24000  3336000  23992     8`. This group has most of the bytes. Only 8 of its records are *live*: a broker still answers from them, or their transaction is open. The 23,992 *dead* ones were replaced or deleted, and wait for the cleaner.
 #
-# - *live*: records from which a broker still answers, or whose transaction is still open
-# - *dead*: records that were replaced or deleted, and wait for the cleaner
-# - *stops at*: the next pass ends at this offset (here *because of* the active segment). The *bytes there*, from this offset to the end, stay uncleaned.
-# - *frees bytes*: what this pass would remove
-# - *cleaned to*: the offset that the last pass reached (`-`: no trace of a pass)
+# **Look at** the only row of the third table. The next pass of the cleaner *stops at* 25124, where the *active* segment begins, and *frees* 3,404,047 *bytes*. *Cleaned to* would be the end of the last pass, but `-` means that no pass has left a trace.
 #
-# **Look at** `price-ticker      12    24000  3336000  23992     8`. It proves that one group has most of the bytes, nearly all of them dead. It does not prove that the cleaner has stopped: it may only wait.
+# Finding 1 says that the cleaner has stopped, or cannot clean this partition. Is it right? This output alone does not prove it, because the cleaner may only wait.
 
 # %%
 # exercise: growing_group
@@ -92,11 +90,13 @@ course.run_command(
 # %% [markdown]
 # `12:25973` is offset 25973 in partition 12 of `__consumer_offsets`. A broker answers from the record that `wins`. A `superseded` one was replaced by a later record of its key, and *by* is the offset of that record.
 #
-# **Look at** the column *committed*: each time, the offset has moved by one. This proves that the program commits after every record.
+# **Look at** the column *committed*: each time, the offset has moved by one. So the program commits after every record.
 #
 # <details><summary>Is that too often?</summary>
 #
-# In this copy, no. The group writes 20 records a minute. Auto commit happens 12 times a minute and writes one record for each of 8 topic-partitions: at most 96 records a minute. But if you commit after every record, ten times the traffic makes ten times the commits. A commit has 139 bytes here (3,336,000 / 24,000), so the real partition, with 12 GB a day, gets 1,000 commits a second. With auto commit, it would be at most 20 MB a day.
+# In this copy, no. The group writes 20 records a minute. With auto commit, it would write up to 96: 12 commits a minute, each with one record for each of 8 topic-partitions.
+#
+# In production, yes. A program that commits after every record commits more often when there is more traffic. A commit has 139 bytes (3,336,000 / 24,000), so 12 GB a day are 1,000 commits a second. Auto commit would still write at most 96 records a minute, or 20 MB a day.
 #
 # </details>
 #
@@ -113,7 +113,7 @@ course.run_command("kafkagroups load .", folder)
 # - *memb.*: members (none: these programs use `assign`)
 # - *pend.*: offsets in open transactions
 #
-# **Look at** `.: 25976 records in 24579 batches`. It proves that the next broker must read 25,976 records before it can answer. How many are live? Without members, each live record is an offset, so add up the column *offsets*.
+# **Look at** `.: 25976 records in 24579 batches`. The next broker must read 25,976 records before it can answer. How many of them are live? Without members, each live record is an offset, so add up the column *offsets*.
 
 # %%
 # exercise: growing_live_records
@@ -126,7 +126,7 @@ course.check("growing_live_records", growing_live_records)
 # %% [markdown]
 # ### What changed? Was the log ever cleaned?
 #
-# The next pass of the cleaner removes replaced commits. The column *cleaned to* shows no trace of an earlier pass. The offsets prove it better, because a removed record leaves a gap. **Look at** the last row of `load`: the newest record is 25975. Offsets 0 to 25975 are 25,976 numbers. How many of them have no record?
+# *Cleaned to* shows no pass. The offsets prove it better: a removed record leaves a gap, because the other records keep their offsets. **Look at** the last row of `load`: the newest record is 25975. Offsets 0 to 25975 are 25,976 numbers. How many of them have no record?
 
 # %%
 # exercise: growing_removed_records
@@ -137,7 +137,7 @@ course.check("growing_removed_records", growing_removed_records)
 # course.hint("growing_removed_records", 1)
 
 # %% [markdown]
-# What *would* a pass change? `compact` makes a cleaned copy, and `diff` compares what brokers answer from the two logs:
+# What would a pass change? `compact` makes a cleaned copy, and `diff` compares what brokers answer from the two logs:
 
 # %%
 course.run_command("kafkagroups compact __consumer_offsets-12 --out cleaned/__consumer_offsets-12", folder)
@@ -146,7 +146,7 @@ course.run_command("kafkagroups diff . cleaned", folder)
 # %% [markdown]
 # **Look at** `removed        12    23765    25099` and `No group, no offset and no pending commit differs.` A pass removes 25,099 records and changes no answer. (A *fork* is where two replicas begin to differ.)
 #
-# So finding 1 is right: with regular passes, even this group leaves little. It misses two things: the group is why partition 12 is the largest, and only the `log-cleaner.log` of broker 2 tells whether the cleaner's thread is dead or skips this partition ([lesson 10](10_compaction.ipynb)).
+# So finding 1 is right: the cleaner has removed nothing, and with regular passes, even this group leaves little. But the finding does not name the group that makes partition 12 the largest, and it cannot tell whether the cleaner's thread is dead or skips this partition after an error. The `log-cleaner.log` of broker 2 tells ([lesson 10](10_compaction.ipynb)).
 #
 # <details><summary>Why do 877 records remain?</summary>
 #
@@ -156,11 +156,11 @@ course.run_command("kafkagroups diff . cleaned", folder)
 #
 # <details><summary>Does a copy from a test cluster prove anything about production?</summary>
 #
-# The chart does: 84 GB are seven days of 12 GB, so nothing was removed there, either. The other brokers have removed the same records.
+# The chart does. In production, the partition of broker 2 grew by 12 GB on each of seven days, to 84 GB, so nothing was removed there, either. Brokers 1 and 3 received the same records, and their replicas are small, so the cleaners of these two brokers work.
 #
 # </details>
 #
-# Each worked solution ends with the cause, what to do now, and the prevention. Decide before you open it: *what do you do now, and what must you not do?*
+# Before you open the worked solution, decide: *what do you do now, and what must you not do?*
 
 # %%
 # course.show_worked_solution("growing_partition")
@@ -268,7 +268,7 @@ course.run_command("kafkagroups explain . --group fraud-check --topic payments -
 # %% [markdown]
 # - An `aborted` commit never counts. A `pending` one has no marker yet, and may still count.
 # - *by* is the marker that committed or aborted the transaction, or the later record that replaced the commit.
-# - `▼`: lower than an earlier record. Record 31 (25, no transaction) is later than record 29 (30, in the transaction), so 25 wins. The place of the marker does not matter. No broker ever answered 30.
+# - `▼`: the offset is lower than in an earlier record. Record 31 (25, no transaction) is later in the log than record 29 (30, in the transaction), so 25 wins. The place of the marker does not matter, so no broker ever answered 30.
 # - `deleted` (incidents 3 and 9): a tombstone of this offset followed.
 #
 # `timeline` lists a transactional commit at its marker. A pending commit has no marker, so `timeline` lists it at the commit itself:
@@ -311,9 +311,7 @@ course.check("parse_second_message", parse_second_message)
 # %% [markdown]
 # ## Incident 6: a lag alarm for a group that does not exist
 #
-# Incident 6 and the upgrade of incident 7 cannot happen on 4.x, so you can go on with incident 8. (An expire timestamp, as in incident 4, ends commits early there, too.)
-#
-# A broker and a monitor disagree about which groups exist. `load` lists the groups of the broker, and `stats` all groups in the log. Ask *who* about the others.
+# A broker and a monitor disagree about which groups exist. `load` lists the groups of the broker, and `stats` all groups in the log. Ask *who* about the groups that only the log has.
 
 # %%
 folder = course.open_incident("lag_of_the_dead")
@@ -339,7 +337,7 @@ course.check("dead_generation", dead_generation)
 # %% [markdown]
 # ## Incident 7: offsets are gone after the upgrade
 #
-# Offsets are gone as in incident 3, but before the retention time was over. Since the log has records of two releases, begin as in incident 4. Then `load --until-time TIME` shows what a broker answered at an earlier moment, and `timeline --retention 7d` shows which deletions were expiries.
+# Offsets are gone as in incident 3, but before the retention time was over. The log has records of two releases, so begin with `stats --by type`, as in incident 4. `load --until-time TIME` shows what a broker answered at an earlier moment, and `timeline --retention 7d` shows which deletions were expiries.
 
 # %%
 folder = course.open_incident("after_the_upgrade")
@@ -365,14 +363,9 @@ course.check("upgrade_kept_group", upgrade_kept_group)
 # course.show_worked_solution("after_the_upgrade")
 
 # %% [markdown]
-# ## Two hard ones
-#
-# Incidents 8 and 9 are about offsets in transactions (lesson 08), where several records compete for one answer. On 4.x, incident 8 needs clients older than 4.0, or an upgraded cluster without `transaction.version` 2, and incident 9 has only one of its two causes.
-
-# %% [markdown]
 # ## Incident 8: process B waits for stable offsets
 #
-# The complaint says what the broker answers: the offset is *unstable*. So ask where transactions are open, and who would end each of them. `edit --marker` ends a transaction in a copy, so that you can try a remedy.
+# Incidents 8 and 9 are about offsets in transactions (lesson 08), where several records compete for one answer. Here, the complaint says what the broker answers: the offset is *unstable*. So ask which transactions are open, and who would end each of them. `edit --marker` ends a transaction in a copy, so that you can try a remedy.
 
 # %%
 folder = course.open_incident("endless_unstable")
@@ -400,7 +393,7 @@ course.check("unstable_offset_after", unstable_offset_after)
 # %% [markdown]
 # ## Incident 9: two offsets go back after a failover
 #
-# Here, a running broker and one that loads its log may disagree. The two offsets can have different causes, so ask *who* about each. `diff . --coordinators` compares what the classic and the new coordinator answer after a load. `edit --roll --clean MS` closes the active segment of a copy, and cleans it at the time MS (milliseconds since 1970).
+# A running broker and a broker that loads the same log may disagree. The two offsets can have different causes, so ask *who* about each of them. `diff . --coordinators` compares what the classic and the new coordinator answer after a load. `edit --roll --clean MS` closes the active segment of a copy, and cleans it at the time MS (milliseconds since 1970).
 
 # %%
 folder = course.open_incident("offset_goes_back")
@@ -428,13 +421,14 @@ course.check("back_cleaned", back_cleaned)
 # %% [markdown]
 # ## Incident 10: the cluster does not come up
 #
-# Plan an hour. `check` says which partitions the next broker does not load, and why. `stats` shows the groups that are in two partitions. A broker cuts a log at a damaged batch; `load --past-damage` also reads what comes after the damage.
+# Plan an hour. `check` says which partitions the next broker does not load, and why. `stats` shows the groups that are in two partitions. A broker cuts a log at a damaged batch, but `load --past-damage` also reads what comes after the damage.
 
 # %%
 folder = course.open_incident("dead_cluster")
 
 # %%
 # course.run_command("kafkagroups check . --kafka 4.0.1", folder)
+# course.run_command("kafkagroups stats . --kafka 4.0.1", folder)
 
 # %%
 # exercise: cluster_second_record, cluster_right_offset, cluster_pending, cluster_cut_group
@@ -462,7 +456,7 @@ course.check("cluster_cut_group", cluster_cut_group)
 # kafkagroups rescue plan . --out plan.json
 # ```
 #
-# Its last table lists what is left out, *why*, and what is *planned* instead. The JSON file has both (shortened):
+# The last table of its output lists the commits that are not in the plan, *why*, and what is *planned* instead. The JSON file has both kinds. Shortened:
 #
 # ```
 # "coupon-check": {
@@ -475,7 +469,7 @@ course.check("cluster_cut_group", cluster_cut_group)
 # }
 # ```
 #
-# Only `offsets` are applied. To apply one of `left_out`, copy its number into `offsets`, as `{"offset": NUMBER}`. Compare the plan with your answers. If something is missing, delete the file, and write it again as the remedies of `check` say.
+# Only `offsets` are applied. If an offset of `left_out` is the right one, copy its number into `offsets`, as `{"offset": NUMBER}`. Compare the plan with your answers. If something is missing, delete the file, and make the plan again with the options that the remedies of `check` name.
 
 # %% [markdown]
 # The next cell starts a new broker (Kafka 4.3.1), applies your plan, and asks the broker for each offset. Without Java, the cell compares your plan with the recorded answers of a real broker.

@@ -13,6 +13,8 @@ import json
 import shutil
 from pathlib import Path
 
+from msgspec.structs import replace
+
 import kafkagroups as kg
 from kafkagroups import CleanerConfig, InvalidLog, InvalidRecord, compact, synth
 from kafkagroups.course.real_broker import HOUR_MS
@@ -157,7 +159,7 @@ def _renamed(record, names, home):
     try:
         told = kg.to_json(kg.decode(record.key, record.value))
     except InvalidRecord:  # an offset of type 0 with a newer value: old coordinators take it
-        return record._replace(key=_renamed(record._replace(value=None), names, home).key)
+        return replace(record, key=_renamed(replace(record, value=None), names, home).key)
     key = told["key"]["data"]
     field = "group" if "group" in key else "groupId"
     if key[field] not in names:
@@ -169,4 +171,4 @@ def _renamed(record, names, home):
         for member in told["value"]["data"]["members"]:
             member["sessionTimeout"] = HOUR_MS
     new_key, new_value = kg.encode(kg.from_json(told))
-    return record._replace(key=new_key, value=new_value)
+    return replace(record, key=new_key, value=new_value)

@@ -11,6 +11,7 @@ import subprocess
 import time
 
 import pytest
+from msgspec.structs import replace
 
 import kafkagroups as kg
 from kafkagroups.course import rescue_broker
@@ -328,7 +329,7 @@ def test_dead_cluster_a_broker_names_one_record(start, dead_logs, tmp_path):
         records = list(batch.records)
         for index, record in enumerate(records):
             if record.offset == 295:
-                records[index] = record._replace(value=records[0].value)
+                records[index] = replace(record, value=records[0].value)
         repaired.append(encode_batch(records))
     segment.write_bytes(b"".join(repaired))
     assert list_stopping_records(start("4.3.1", tmp_path / "logs")) == [EXERCISES["cluster_second_record"].correct]

@@ -88,7 +88,7 @@ def test_the_right_plan(right_plan, capsys):
     head, rows, end = split(capsys)
     assert head == [
         "The answers below are recorded: a real Kafka 4.3.1 broker gave them to the right plan.",
-        "On this machine, no broker has answered: the environment variable KAFKAGROUPS_BROKER is recorded.",
+        "On this machine, no broker has answered: the environment has KAFKAGROUPS_BROKER=recorded.",
     ]
     assert {mark for mark, *_ in rows.values()} == {"✓"}
     assert end == f"{len(rows)} of {len(rows)} offsets are right."

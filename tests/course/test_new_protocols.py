@@ -29,6 +29,11 @@ def read_box(title):
     return text.replace("\n# ", "\n")
 
 
+def read_section(heading):
+    [text] = re.findall(rf"^# ## {re.escape(heading)}$(.*?)(?=^# ## |^# %%)", SOURCE, re.M | re.S)
+    return text.replace("\n# ", "\n")
+
+
 def read_group_errors(name, first, last):
     """Return the errors of the groups that the requests from `first` to `last` of a recording described."""
     _, lines = read_compressed(f"new_protocols/{name}/conversation.jsonl.xz")
@@ -99,15 +104,15 @@ def test_the_bytes_in_the_box_are_those_of_the_record():
     assert bytes.fromhex("".join(shown)) == key[:2] + value
 
 
-def test_the_records_in_the_box_are_those_of_the_log_and_the_cut_loads(capsys, tmp_path):
+def test_the_records_in_the_section_are_those_of_the_log_and_the_cut_loads(capsys, tmp_path):
     """Partition 3 does not load (request 85). The shorter copy has the offsets that the clients had committed."""
     log = PROTOCOLS / "4.3.1-ghost" / "__consumer_offsets-3"
     course.print_protocol_lines(log, "s2", first_offset=40, last_offset=42)
-    box = read_box("The bug of 4.3.1 and 4.4.0: missing tombstones")
-    assert capsys.readouterr().out in box
+    section = read_section("A bug of 4.3.1 and 4.4.0: missing tombstones")
+    assert capsys.readouterr().out in section
     [finding] = kg.check(log, kafka="4.3.1").findings
     assert "4.0.0 to 4.0.2" in finding.remedy and "loses 5 records of s2" in finding.remedy
-    assert "--cut 42" in finding.remedy and "`--cut 42`" in box
+    assert "--cut 42" in finding.remedy and "`--cut 42`" in section
     kg.cut(log, tmp_path / log.name, 42)
     groups = kg.load(tmp_path / log.name, "new")
     assert groups.failed == {}
@@ -115,7 +120,7 @@ def test_the_records_in_the_box_are_those_of_the_log_and_the_cut_loads(capsys, t
 
 
 @pytest.mark.parametrize("name", ANSWERED)
-def test_a_load_refuses_the_tombstones_of_the_box(name):
+def test_a_load_refuses_the_tombstones_of_the_lesson(name):
     """What a 4.3.1 broker loaded, and what its clients got for every group of a partition that it did not load."""
     answer = ANSWERED[name]["new"]
     assert bool(kg.load(PROTOCOLS / name, "new").failed) == (answer["load"] != "ok")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import given, strategies as st
+from msgspec.structs import replace
 
 import kafkagroups as kg
 from kafkagroups import dialect, load
@@ -132,7 +133,7 @@ def test_a_log_of_many_segments_and_producers(attributes, partition, monkeypatch
             commit(offset + 1, f"group {offset % 5}", 1, f"topic {offset}", "m" * (offset % 300)),
         ]
         if offset % 3 == 0:
-            records.append(commit(offset + 2, f"group {offset % 5}", 1, f"topic {offset - 12}")._replace(value=None))
+            records.append(replace(commit(offset + 2, f"group {offset % 5}", 1, f"topic {offset - 12}"), value=None))
         producer = {"producer_id": offset, "producer_epoch": 0} if offset % 8 else {}
         batches[offset] = encode_batch(records, attributes=attributes | (0x10 if producer else 0), **producer)
         if offset % 5 == 0:

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 import kafkagroups as kg
 from kafkagroups import dialect, open_log, synth
@@ -153,7 +154,7 @@ def test_a_key_that_got_a_wrong_size_is_refused(table, size, two_segments, monke
     """No byte outside the file can become a part of a group id, whatever sizes the changed file contains."""
     changed = commit(10)
     key = changed.key[:2] + (size & 0xFFFF).to_bytes(2, "big") + changed.key[4:]
-    change_before_records(monkeypatch, two_segments, encode_batch([changed._replace(key=key)]))
+    change_before_records(monkeypatch, two_segments, encode_batch([replace(changed, key=key)]))
     with pytest.raises(kg.InvalidLog, match=CHANGED):
         kg.record_table(two_segments.parent, table, engine="compiled").read_all()
 
@@ -200,7 +201,7 @@ def test_the_metadata_of_a_deleted_offset_is_freed(tmp_path):
     with segment.open("wb") as file:
         for offset in range(0, 18_000, 2):
             written = commit(offset, partition=offset, metadata="m" * 30_000)
-            records = [written, written._replace(offset=offset + 1, value=None)]
+            records = [written, replace(written, offset=offset + 1, value=None)]
             file.write(encode_batch(records, attributes=CompressionType.ZSTD))
     done = subprocess.run([sys.executable, "-c", MEASURE, str(tmp_path)], capture_output=True, text=True, check=True)
     _, records, memory = map(int, done.stdout.split())

@@ -5,6 +5,7 @@ reads itself, else with the place and the reason, at the cost of one more readin
 from collections import Counter
 
 import pytest
+from msgspec.structs import replace
 
 import kafkagroups as kg
 from kafkagroups import dialect, open_log, synth
@@ -154,12 +155,12 @@ ODD_LOGS = {
         changed(batch(MARKER, attributes=TRANSACTIONAL | CONTROL, producer_id=1), 57, b"\0\0\0\2")
     ),
     "an odd key of a control record": batch(
-        MARKER._replace(key=b"\0"), attributes=TRANSACTIONAL | CONTROL, producer_id=1
+        replace(MARKER, key=b"\0"), attributes=TRANSACTIONAL | CONTROL, producer_id=1
     ),
-    NO_KEY: batch(commit(1)._replace(key=None)),
-    ODD_KEY: batch(commit(1)._replace(key=b"\0\1\0")),
-    "a group id or topic that is not UTF-8": batch(commit(1)._replace(key=commit(1, "X").key.replace(b"X", b"\xff"))),
-    ODD_VALUE: batch(commit(1)._replace(value=b"\0\3")),
+    NO_KEY: batch(replace(commit(1), key=None)),
+    ODD_KEY: batch(replace(commit(1), key=b"\0\1\0")),
+    "a group id or topic that is not UTF-8": batch(replace(commit(1), key=commit(1, "X").key.replace(b"X", b"\xff"))),
+    ODD_VALUE: batch(replace(commit(1), value=b"\0\3")),
     NEWER_GROUP: batch(LogRecord(1, 5, b"\0\2\0\1g", b"\0\4")),
     "a group id that is not UTF-8": batch(LogRecord(1, 5, b"\0\2\0\1\xff", None)),
     "an odd key of a group record": batch(LogRecord(1, 5, b"\0\5\0\1g", None)),
@@ -170,7 +171,7 @@ ODD_LOGS = {
     "a batch decompresses beyond the limit": compressed(
         CompressionType.LZ4, compress(CompressionType.LZ4, bytes(2_000_000))
     ),
-    FAILS: batch(commit(1)._replace(key=b"\0\3\0\1g", value=b"")),
+    FAILS: batch(replace(commit(1), key=b"\0\3\0\1g", value=b"")),
 }
 """A log for each reason. GOOD stands before it."""
 

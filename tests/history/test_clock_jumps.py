@@ -1,6 +1,7 @@
 """Records whose times are far later than the time of a record after them."""
 
 import pytest
+from msgspec.structs import replace
 
 import kafkagroups as kg
 from kafkagroups import stats
@@ -20,9 +21,9 @@ def test_a_clock_that_was_ahead_is_found_with_what_was_deleted(tmp_path):
     deleted = [commit(3, ahead + 5000, "nightly"), commit(4, ahead + 5000, "monthly")]
     records = [
         *[commit(0, START, "nightly"), commit(1, START, "monthly"), commit(2, ahead, "other")],
-        *[record._replace(value=None) for record in deleted],
+        *[replace(record, value=None) for record in deleted],
         LogRecord(5, ahead + 5000, group_key, None),
-        *[commit(6, START + 9000, "other"), commit(7, START + 9001, "other")._replace(value=None)],
+        *[commit(6, START + 9000, "other"), replace(commit(7, START + 9001, "other"), value=None)],
     ]
     path = write_each(tmp_path, records)
     (finding,) = find(path, coordinator="classic", kafka="3.9.2")
@@ -40,7 +41,7 @@ def test_a_clock_that_was_ahead_is_found_with_what_was_deleted(tmp_path):
 def test_an_expiry_by_a_wrong_clock_says_so_in_the_timeline(tmp_path):
     """The group comes back at the right time, so the clock that deleted its offset was ahead."""
     ahead = START + 8 * DAY + 1000
-    records = [commit(0, START), commit(1, ahead)._replace(value=None), commit(2, START + 1000)]
+    records = [commit(0, START), replace(commit(1, ahead), value=None), commit(2, START + 1000)]
     (expired, *_) = [
         each.what for each in kg.timeline(write_each(tmp_path, records), "g").events if each.event == "expired"
     ]

@@ -3,6 +3,7 @@
 from dataclasses import asdict
 
 import pytest
+from msgspec.structs import replace
 
 import kafkagroups as kg
 from kafkagroups import UsageError, explain
@@ -171,7 +172,7 @@ def test_a_transaction_without_a_producer_id(ending, tmp_path):
 def test_a_group_id_that_has_no_single_encoding(group, tmp_path):
     """Java reads different wrong bytes as U+FFFD, so no bytes can be searched for it. No key has a very long id."""
     wrong = commit(0, "ab")
-    records = [wrong._replace(key=wrong.key.replace(b"ab", b"\xff\xfe")), commit(1, "\ufffd"), commit(2, "")]
+    records = [replace(wrong, key=wrong.key.replace(b"ab", b"\xff\xfe")), commit(1, "\ufffd"), commit(2, "")]
     folder = write_segment(tmp_path, encode_batch(records))
     readable, compiled = explain_both(folder, group, "new", "4.3.1")
     assert compiled == readable and bool(compiled["history"]) == (group in ("\ufffd", ""))

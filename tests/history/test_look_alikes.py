@@ -1,6 +1,7 @@
 """Group ids that look the same but are different."""
 
 import pytest
+from msgspec.structs import replace
 
 import kafkagroups as kg
 from tests.history.logs import START, commit, find, find_and_check, write_each
@@ -57,5 +58,5 @@ def test_other_ids_do_not_look_the_same(first, second, tmp_path):
 def test_a_deleted_group_is_no_look_alike(tmp_path):
     """An operator has deleted the offset of the wrong group, so that its group is gone."""
     wrong = commit(1, START, "a\u2011b")
-    records = [commit(0, START, "a-b"), wrong, wrong._replace(offset=2, value=None)]
+    records = [commit(0, START, "a-b"), wrong, replace(wrong, offset=2, value=None)]
     assert find(write_each(tmp_path, records), coordinator="classic") == []

@@ -5,6 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 import kafkagroups as kg
 from kafkagroups import stats, synth
@@ -105,7 +106,7 @@ def test_value_versions_are_those_of_the_decoded_records(tmp_path):
     """Versions 3 and 4 of the same type, a tombstone, and times that are not in order."""
     parts = [(3, 50), (3, 40), (4, 60), (None, 70), (4, 55)]
     records = [commit(offset, time, version=version or 3) for offset, (version, time) in enumerate(parts)]
-    records[3] = records[3]._replace(value=None)
+    records[3] = replace(records[3], value=None)
     path = write(tmp_path, [encode_batch(records)])
     for engine in ENGINES:
         found = ask_json("stats", path, "--json", "--by", "type", "--engine", engine)["value_versions"]

@@ -7,6 +7,7 @@ import pytest
 import kafkagroups as kg
 from tests.captured import captured
 from tests.command import main
+from tests.handmade import LogRecord, encode_batch, write_segment
 
 PENDING = "e-pending-delgroup"
 
@@ -40,6 +41,15 @@ def test_a_load_that_fails_while_reading_serves_nothing():
         if groups.failed:
             assert not groups
             assert all("last step" not in problem for problem in groups.problems)
+
+
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+def test_a_record_that_ends_a_load_is_named_with_its_file_and_offset(engine, tmp_path):
+    records = [LogRecord(0, 0, b"\0\2\0\1a", None), LogRecord(1, 0, b"\0\2\0\1a", b"")]
+    folder = write_segment(tmp_path, encode_batch(records))
+    error = kg.load(folder, engine=engine).partitions[0].error
+    expected = "expected a version of 2 bytes, found 0 bytes"
+    assert error == f"{folder}/00000000000000000000.log, offset 1, byte 0, value: {expected}"
 
 
 def test_two_folders_of_one_partition_are_refused(tmp_path, capsys):

@@ -208,7 +208,12 @@ def content(folder):
 def records_of(folder):
     """Return (offset, time, key, value) of every record that is not a marker."""
     log = kg.open_log(folder)
-    records = [record[:4] for batch in log if not batch.is_control for record in batch.records]
+    records = [
+        (record.offset, record.timestamp, record.key, record.value)
+        for batch in log
+        if not batch.is_control
+        for record in batch.records
+    ]
     assert log.damage is None
     return records
 

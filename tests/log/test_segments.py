@@ -4,6 +4,7 @@ import struct
 
 import pytest
 from hypothesis import given, strategies as st
+from msgspec.structs import replace
 
 import kafkagroups as kg
 from tests.captured import captured, rows
@@ -85,8 +86,8 @@ def test_a_batch_that_is_written_is_read_back(records, codec, bits):
         records, attributes=bits | codec, producer_id=7, producer_epoch=3, base_sequence=-1, partition_leader_epoch=9
     )
     (batch,) = read_batches(data)
-    read = [record._replace(size=0, sequence=-1) for record in batch.records]
-    assert read == [record._replace(size=0) for record in records]
+    read = [replace(record, size=0, sequence=-1) for record in batch.records]
+    assert read == [replace(record, size=0) for record in records]
     assert (batch.base_offset, batch.last_offset) == (records[0].offset, records[-1].offset)
     assert (batch.producer_id, batch.producer_epoch, batch.partition_leader_epoch) == (7, 3, 9)
     assert batch.max_timestamp == max(record.timestamp for record in records)

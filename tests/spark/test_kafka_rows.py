@@ -6,6 +6,7 @@ The rows of a log are those of a consumer with isolation.level=read_committed: n
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from msgspec.structs import replace
 
 import kafkagroups as kg
 from kafkagroups import spark as kgs
@@ -74,7 +75,7 @@ def logs():
         log = kg.open_log(folder)
         records = read_committed(log)
         if records and log.damage is None:
-            found[number] = (folder, [each._replace(key=rename(each.key, f"{number}/")) for each in records])
+            found[number] = (folder, [replace(each, key=rename(each.key, f"{number}/")) for each in records])
     return found
 
 

@@ -27,7 +27,7 @@ from kafkagroups.errors import UsageError
 SEED = 14
 """The seed of the logs that `course.open_incident` writes."""
 CONCLUSIONS = ("The cause", "Do now, and do not", "Prevention")
-"""The last sections of a worked solution."""
+"""The sections of a worked solution around its steps, which follow the cause."""
 _LINES = re.compile(r"(\d+) from `(.+?)`")
 _STEP = re.compile(r"### (.+?)\n\n```sh\n(.+?)\n```\n\nLook at: (.+?)\n\n(.+?)(?=\n\n### |$)", re.DOTALL)
 # The chart of an incident, in pixels of the picture.
@@ -117,8 +117,8 @@ class Incident:
     Level 1: one command shows the cause. 2: two answers have to be compared. 3: several causes, or a hidden one.
     `complaint` is what people saw, without the cause, and `server_log` lines of the broker's or the client's log, or
     "". `write` writes the log into a new folder, and the same seed gives the same bytes. `replicas` are the subfolders
-    with the log of one broker each; "" is the incident's folder itself. `conclusions` are the last sections of the
-    worked solution, by their titles.
+    with the log of one broker each; "" is the incident's folder itself. `conclusions` are the sections of the
+    worked solution around its steps, by their titles.
     """
 
     number: int
@@ -227,18 +227,18 @@ def open_incident(name: str) -> Path:
 
 
 def show_worked_solution(name: str) -> None:
-    """Run the commands of an incident's worked solution, and show what they prove, the cause and what to do.
+    """Show the cause of an incident, the commands that prove it and what they print, and what to do.
 
     The commands run in a new copy of the incident's folder.
     """
     incident = find_incident(name)
     folder = make_scratch_folder() / incident.folder_name
     write_incident(incident, folder)
-    parts = []
+    parts = [f"**{title}**\n\n{text}" for title, text in incident.conclusions.items()]
+    # The cause comes first, so that a reader knows what the steps prove.
     for number, step in enumerate(incident.worked_solution, 1):
-        parts.append(f"**{number}. {step.question}**")
-        parts.append(f"```text\n$ {step.command}\n{_run_step(step, folder)}\n```\n\n{step.proof}")
-    parts += [f"**{title}**\n\n{text}" for title, text in incident.conclusions.items()]
+        output = f"```text\n$ {step.command}\n{_run_step(step, folder)}\n```"
+        parts.insert(number, f"**{number}. {step.question}**\n\n{output}\n\n{step.proof}")
     display(Page("\n\n".join(parts)))  # type: ignore[no-untyped-call]
 
 

@@ -171,7 +171,7 @@ for coordinator, version in [("new", "4.3.1"), ("classic", "3.9.2")]:
 #
 # In the figure, each cell is a partition, and each dot is one of the 120 groups.
 #
-# - A **coloured box** is the commit of a group of the shop. Its number is only a label: 50 was committed before the widening, and 60 after it.
+# - A **box** is the commit of a group of the shop, in colour for the group that you follow. Its number is only a label: 50 was committed before the widening, and 60 after it.
 # - A **dashed box** is an old commit that stayed in the group's former partition.
 # - A **question mark** is a place where brokers look for a commit and find none.
 #

@@ -192,10 +192,10 @@ with course.fold("leader_is_removed_at", leader_is_removed_at, billing.now_s):
 #
 # ## All rows in one figure
 #
-# In this figure of all 20 rows, a session lasts only **10 seconds**. Above, each partition has a bar while a member reads it. Below, each member has a row:
+# In this figure of all 20 rows, a session lasts only **10 seconds**. Above, each partition has a bar while a member reads it. Below, each member has a row, with a mark for each sign of life:
 #
 # 1. When does nobody read?
-# 2. The dashed bar in a member's row is its session. Which events start a session again?
+# 2. The dashed bar in a member's row is its session, which fills while the member is silent. Which events start a session again?
 # 3. Let the coordinator die after an event. After which events does the crash lose nothing?
 #
 # <span class="live-only">You can also type a death, for example `billing-1 at 9`.</span>

@@ -292,9 +292,6 @@ def parse_records(batch: Batch) -> tuple[LogRecord, ...]:
 
 def _add_records(records: list[LogRecord], data: bytes, batch: Batch) -> int:
     """Raises InvalidLog if a record cannot be read, and IndexError if `data` ends inside a record."""
-    base_offset = batch.base_offset
-    base_timestamp = batch.base_timestamp
-    base_sequence = batch.base_sequence
     # If this is not None, it is the timestamp of all records.
     append_time = batch.max_timestamp if batch.attributes & LOG_APPEND_TIME else None
     sequence = -1
@@ -323,10 +320,10 @@ def _add_records(records: list[LogRecord], data: bytes, batch: Batch) -> int:
             headers, position = _read_headers(data, position, end)
         if position != end:
             raise InvalidLog(f"expected a record of {length} bytes, its fields take {position - end + length} bytes")
-        if base_sequence >= 0:
-            sequence = (base_sequence + offset_delta) & 0x7FFFFFFF  # The sequence number after 2**31 - 1 is 0.
-        offset = base_offset + offset_delta
-        timestamp = base_timestamp + timestamp_delta if append_time is None else append_time
+        if batch.base_sequence >= 0:
+            sequence = (batch.base_sequence + offset_delta) & 0x7FFFFFFF  # The sequence number after 2**31 - 1 is 0.
+        offset = batch.base_offset + offset_delta
+        timestamp = batch.base_timestamp + timestamp_delta if append_time is None else append_time
         if not (0 <= offset <= MAX_INT64 and 0 <= timestamp <= MAX_INT64):
             offset = to_int64(offset)
             timestamp = to_int64(timestamp)

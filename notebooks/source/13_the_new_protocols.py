@@ -97,7 +97,7 @@ course.print_protocol_lines(loyalty, "loyalty", last_offset=4)
 #
 # - *Has the group changed?* The [**group epoch**](../docs/handbook/glossary.md#group-epoch) rises when a member, a subscription or the number of a topic's partitions changes.
 # - *Is the plan for this change ready?* Then the [**assignment epoch**](../docs/handbook/glossary.md#assignment-epoch) is set to the group epoch.
-# - *Does this member follow the plan?* Each member has a [**member epoch**](../docs/handbook/glossary.md#member-epoch). The member first gives back what it has no longer in the plan. Then its member epoch is set to the assignment epoch.
+# - *Does this member follow the plan?* Each member has a [**member epoch**](../docs/handbook/glossary.md#member-epoch). The member first gives back the partitions that the plan gives to others. Then its member epoch is set to the assignment epoch.
 #
 # ```
 # changed          ≥   planned            ≥   done
@@ -149,7 +149,7 @@ with course.fold("partitions_of_loyalty_2", partitions_of_loyalty_2, len(sixth.a
 course.print_protocol_lines(loyalty, "loyalty", first_offset=15, last_offset=17)
 
 # %% [markdown]
-# This is the whole change, with each member's epoch and its partitions of `orders`. The group epoch and the assignment epoch are 3 all the time:
+# This is the whole change, with each member's epoch and its partitions of `orders`. The group epoch and the assignment epoch are 3 all the time, so a member with member epoch 2 is not done:
 #
 # | record | what happens | `loyalty-1` | `loyalty-2` |
 # |---|---|---|---|
@@ -310,7 +310,7 @@ course.check("after_record_29", after_record_29)
 # %% [markdown]
 # ## How a group ends
 #
-# A broker deletes the parts of a group before the group: when the last member leaves, it writes the tombstones of the current assignment, the target and the member, in this order. When an administrator deletes the group, the tombstones of the assignment epoch and of the group epoch come last, in this order. A load relies on this order, so a tombstone that comes too early, or a missing one, stops the load of the **whole partition**. The handbook has [the rules](../docs/handbook/protocols.md#the-order-of-tombstones), and a [bug of 4.3.1 and 4.4.0](../docs/handbook/protocols.md#a-bug-of-431-and-440-missing-tombstones) that leaves [tombstones out](../docs/handbook/glossary.md#missing-tombstone).
+# A broker deletes the parts of a group before the group: when the last member leaves, it writes the tombstones of the current assignment, the target and the member, in this order. When an administrator deletes the group, the tombstones of the assignment epoch and of the group epoch come last, in this order. A load relies on this order: it stops at the tombstone of a group that still has a part, because the tombstone of this part was lost or comes too late. Then **no group of the partition** is loaded. The handbook has [the rules](../docs/handbook/protocols.md#the-order-of-tombstones), and a [bug of 4.3.1 and 4.4.0](../docs/handbook/protocols.md#a-bug-of-431-and-440-missing-tombstones) that leaves [tombstones out](../docs/handbook/glossary.md#missing-tombstone).
 
 # %% [markdown]
 # ## Where 3.9 differs

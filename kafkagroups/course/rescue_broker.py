@@ -101,7 +101,7 @@ def show_worked_rescue() -> None:
         "also reads what is behind the damaged batch.",
         f"```text\n$ {PLAN_COMMAND}\n```",
         "**The correction.** For a group in two partitions, 3.9.2 answers from the one that it loads first, here the "
-        "old one. But the higher offset is right, because no group began at the end (see step 3 of the solution).",
+        "old one. But the higher offset is right, because each of these groups began again at the start.",
         f"```python\n{inspect.getsource(correct_plan)}```",
         "**The new broker.**",
     )

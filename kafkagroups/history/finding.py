@@ -151,8 +151,8 @@ REMEDIES = {
     "unassigned_partition": "Read the log of the group's leader (with the new protocol: of the coordinator), which "
     "computes the assignment: a member with another assignor, or metadata that miss the partition, can be the cause. "
     "A restart of the leader computes it anew.",
-    "uncleaned": "Look for an uncleanable partition or a stopped thread in this broker's log-cleaner.log, check "
-    "log.cleaner.enable=true and cleanup.policy=compact, repair the cause, and restart this broker.",
+    "uncleaned": "Check log.cleaner.enable=true and cleanup.policy=compact. Repair the error in log-cleaner.log. Then, "
+    "for a dead thread, change log.cleaner.threads; for an uncleanable partition, restart this broker.",
     "unrevoked_partition": "Look at this process: its poll loop or its rebalance listener is stuck, and none of its "
     "partitions goes on. If you end it, the other members get them, at once if it leaves the group, and after its "
     "session time-out if it is killed, and read again what it has not committed.",

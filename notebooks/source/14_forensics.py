@@ -12,23 +12,25 @@
 # ![Four questions about a log: where, who, what does a broker answer, what changed.](pictures/14.svg)
 
 # %% [markdown]
-# It is Sunday, 23:10, and an alarm rings: the disk of broker 2 is full. If you delete files, restart brokers or reset offsets, you can destroy the evidence. So first copy the folders of `__consumer_offsets` to another machine ([how](../docs/operator.md#how-to-copy-a-partition)), and run all commands on the copy.
+# It is Sunday, 23:10, and an alarm rings: the disk of broker 2 is full. If you now delete files, restart brokers or reset offsets, you can destroy the evidence. So first copy the folders of `__consumer_offsets` to another machine ([how](../docs/operator.md#how-to-copy-a-partition)), and run all commands on the copy.
 #
 # Four questions lead from an alarm to its cause. Each has a command:
 #
 # | question | why you ask it | command |
 # |---|---|---|
-# | 1. **Where** is it? | Usually only one partition or one group is involved. Find it first. | `stats`, `check` |
-# | 2. **Who** wrote it, and when? | Most causes are what a program or a person did, and a record shows when. | `explain`, `timeline` |
+# | 1. **Where** is it? | Usually only one partition or one group is involved. | `stats`, `check` |
+# | 2. **Who** wrote it, and when? | Most causes are what a program or a person did. | `explain`, `timeline` |
 # | 3. What does a **broker answer** from this log? | A client sees only this answer. It comes from few records, the *live* ones. | `load` |
-# | 4. **What changed?** | To find the cause, compare two moments, two replicas, or two coordinators. | `diff` |
+# | 4. **What changed?** | Two moments, two replicas or two coordinators differ. | `diff` |
 #
-# Skip a question that the complaint already answers. We solve incident 1 together, and the others are yours. (In a real alarm, begin with the section "At 3 am".)
+# Ask them in any order, and skip one that the complaint already answers. We solve incident 1 together, and the others are yours. (In a real alarm, begin with the section "At 3 am".)
 
 # %% [markdown]
 # ## How an incident works
 #
-# `course.open_incident(…)` writes a new log into a folder next to this notebook, and shows what people saw. You look for the cause with commands, in a terminal in that folder or with `course.run_command(…)`. There are three hints (`course.hint("NAME", 1)` to `3`), and a worked solution: the cause, its proof from the log, what to do now, and the prevention. The [cheat sheet](../docs/handbook/cheat-sheet.md) lists all commands.
+# `course.open_incident(…)` writes a new log into a folder next to this notebook, and shows what people saw. You look for the cause with commands, in a terminal in that folder or with `course.run_command(…)`. There are three hints (`course.hint("NAME", 1)` to `3`) and a worked solution. The [cheat sheet](../docs/handbook/cheat-sheet.md) lists all commands.
+#
+# In a solution, `$BROKER` is the address of a broker, for example `kafka-1:9092`. A command with `--dry-run` only prints what it would change. If that is right, run it again with `--execute` instead.
 #
 # | incident | level | broker version | possible on 4.x |
 # |---|---|---|---|
@@ -43,7 +45,7 @@
 # | 9 · Offsets go back | 3 | 3.9.2 | in part |
 # | 10 · The dead cluster | 3 | 4.0.1 | yes |
 #
-# In level 1, the first commands show the cause. In level 2, you compare two answers. In level 3, there is more than one cause.
+# In level 1, the first commands show the cause. In level 2, you compare two answers. In level 3, no single output shows the cause, so you need several of them together.
 
 # %%
 from kafkagroups import course
@@ -55,19 +57,25 @@ from kafkagroups import course
 folder = course.open_incident("growing_partition")
 
 # %% [markdown]
-# ### Where? Which group fills the partition?
+# ### Which group fills the partition?
 #
-# `stats` prints what looks wrong (a *finding*), and three tables. In the second, search for the group with the most bytes. The third tells what the cleaner has done:
+# Begin with *where*. `stats` prints what looks wrong (a *finding*), and three tables. In the second, search for the group with the most bytes:
 
 # %%
 course.run_command("kafkagroups stats .", folder)
 
 # %% [markdown]
-# **Look at** `price-ticker      12    24000  3336000  23992     8`. This group has most of the bytes. Only 8 of its records are *live*: a broker still answers from them, or their transaction is open. The 23,992 *dead* ones were replaced or deleted, and wait for the cleaner.
+# **Look at** `price-ticker      12    24000  3336000  23992     8`. This group has most of the bytes. Only 8 of its records are *live*: a broker still answers from them. The 23,992 *dead* ones were replaced, and wait for the cleaner.
 #
-# **Look at** the only row of the third table. The next pass of the cleaner *stops at* 25124, where the *active* segment begins, and *frees* 3,404,047 *bytes*. *Cleaned to* would be the end of the last pass, but `-` means that no pass has left a trace.
+# **Look at** the only row of the third table. The next pass of the cleaner *stops at* 25124, where the *active* segment begins, and *frees* 3,404,047 *bytes*. *Cleaned to* is `-`, because no pass has left a trace.
 #
-# Finding 1 says that the cleaner has stopped, or cannot clean this partition. Is it right? This output alone does not prove it, because the cleaner may only wait.
+# Finding 1 says that the cleaner has stopped, or cannot clean this partition. This output alone does not prove it, because a healthy cleaner also waits until enough of the log is dirty.
+#
+# <details><summary>What do the lines below the tables mean?</summary>
+#
+# They are the same in every output, so the solutions leave them out, as `…`. The line that begins with "A complete cleaning" says what would remain if the cleaner cleaned the whole log: here the 25 live records. A cleaner never removes the newest record of a key, so it also keeps keys of which no broker of this release reads a record. "Missing in this folder" only says that the copy has no other partitions.
+#
+# </details>
 
 # %%
 # exercise: growing_group
@@ -78,9 +86,9 @@ course.check("growing_group", growing_group)
 # course.hint("growing_group", 1)
 
 # %% [markdown]
-# ### Who, and when? Why 24,000 records?
+# ### Why 24,000 records?
 #
-# Take one minute of `prices-2`. `explain` prints the **fate** of each record:
+# The next question is *who, and when*. Take one minute of `prices-2`. `explain` prints the **fate** of each record:
 
 # %%
 course.run_command(
@@ -88,9 +96,9 @@ course.run_command(
 )
 
 # %% [markdown]
-# `12:25973` is offset 25973 in partition 12 of `__consumer_offsets`. A broker answers from the record that `wins`. A `superseded` one was replaced by a later record of its key, and *by* is the offset of that record.
+# `12:25973` is offset 25973 in partition 12. A broker answers from the record that `wins`. A `superseded` one was replaced by a later record of its key, and *by* is the offset of the later one.
 #
-# **Look at** the column *committed*: each time, the offset has moved by one. So the program commits after every record.
+# **Look at** the column *committed*: each offset is one higher. So the program commits after every record.
 #
 # <details><summary>Is that too often?</summary>
 #
@@ -100,9 +108,9 @@ course.run_command(
 #
 # </details>
 #
-# ### What does a broker answer? How much does it read?
+# ### How much does a broker read for its answers?
 #
-# `load` replays the log as the next coordinator would, and prints what remains:
+# What does *a broker answer*? `load` replays the log as the next coordinator would, and prints what remains:
 
 # %%
 course.run_command("kafkagroups load .", folder)
@@ -113,7 +121,7 @@ course.run_command("kafkagroups load .", folder)
 # - *memb.*: members (none: these programs use `assign`)
 # - *pend.*: offsets in open transactions
 #
-# **Look at** `.: 25976 records in 24579 batches`. The next broker must read 25,976 records before it can answer. How many of them are live? Without members, each live record is an offset, so add up the column *offsets*.
+# **Look at** `.: 25976 records in 24579 batches`. The next broker must read them all before it can answer. How many are live? Without members, each live record is an offset, so add up the column *offsets*.
 
 # %%
 # exercise: growing_live_records
@@ -124,9 +132,9 @@ course.check("growing_live_records", growing_live_records)
 # course.hint("growing_live_records", 1)
 
 # %% [markdown]
-# ### What changed? Was the log ever cleaned?
+# ### Was the log ever cleaned?
 #
-# *Cleaned to* shows no pass. The offsets prove it better: a removed record leaves a gap, because the other records keep their offsets. **Look at** the last row of `load`: the newest record is 25975. Offsets 0 to 25975 are 25,976 numbers. How many of them have no record?
+# The last question is *what changed*. A removed record leaves a gap, because the other records keep their offsets. **Look at** the last row of `load`: the newest record is 25975. Offsets 0 to 25975 are 25,976 numbers. How many of them have no record?
 
 # %%
 # exercise: growing_removed_records
@@ -146,13 +154,7 @@ course.run_command("kafkagroups diff . cleaned", folder)
 # %% [markdown]
 # **Look at** `removed        12    23765    25099` and `No group, no offset and no pending commit differs.` A pass removes 25,099 records and changes no answer. (A *fork* is where two replicas begin to differ.)
 #
-# So finding 1 is right: the cleaner has removed nothing, and with regular passes, even this group leaves little. But the finding does not name the group that makes partition 12 the largest, and it cannot tell whether the cleaner's thread is dead or skips this partition after an error. The `log-cleaner.log` of broker 2 tells ([lesson 10](10_compaction.ipynb)).
-#
-# <details><summary>Why do 877 records remain?</summary>
-#
-# 25 + 852: one record for each key of the closed segments, and all of the active segment (25124 to 25975). A second pass would begin at 25124, the *next dirty offset*.
-#
-# </details>
+# So finding 1 is right: the cleaner could have removed nearly everything, and has removed nothing. Whether its thread is dead, or skips this partition after an error, only the `log-cleaner.log` of broker 2 tells ([lesson 10](10_compaction.ipynb)).
 #
 # <details><summary>Does a copy from a test cluster prove anything about production?</summary>
 #
@@ -168,14 +170,14 @@ course.run_command("kafkagroups diff . cleaned", folder)
 # %% [markdown]
 # ## Incident 2: some failovers are slow
 #
-# Here you have two replicas of one log, so begin with *what changed*. `stats` counts what each broker must read before it can answer.
+# Here you have two replicas of one log, so begin with *what changed*. Then `stats` counts what each broker must read before it can answer. (Remove the `#` before a command to run it.)
 
 # %%
 folder = course.open_incident("slow_failover")
 
 # %%
 course.run_command("kafkagroups diff broker-1 broker-2", folder)
-course.run_command("kafkagroups stats broker-1 broker-2 --by partition", folder)
+# course.run_command("kafkagroups stats broker-1 broker-2 --by partition", folder)
 
 # %%
 # exercise: slow_records, slow_last_cleaning, slow_differences
@@ -195,7 +197,7 @@ course.check("slow_differences", slow_differences)
 # %% [markdown]
 # ## Incident 3: on Monday all bread is printed again
 #
-# So far, only the log was long. Now offsets are gone. The complaint names the group, so begin with *who*. `timeline` leaves out commits that only move forward.
+# Now offsets are gone. The complaint names the group, so begin with *who*. `timeline` leaves out commits that only move forward.
 
 # %%
 folder = course.open_incident("empty_monday")
@@ -229,9 +231,9 @@ course.check("monday_kept", monday_kept)
 # %% [markdown]
 # ## Incident 4: the monitor goes dark
 #
-# Here, the log is right, and a program that reads it is wrong. A parser fails on a kind of record that it does not know. Which kind is new, and since when? `stats --by type` counts the records by type and value version. `dump PARTITION --since-time TIME` prints each record with its version, such as `v3`.
+# Here, the log is right, and a program that reads it fails on a kind of record that it does not know. Which kind is new, and since when? `stats --by type` counts the records by type and value version. `dump PARTITION --since-time TIME` prints each record with its version, such as `v3`.
 #
-# Releases read a log differently, so add `--kafka VERSION` if the broker that wrote it was not 4.3.1. From here on, remove the `#` before the first command.
+# If the broker was not 4.3.1, add `--kafka VERSION`, because releases read a log differently.
 
 # %%
 folder = course.open_incident("dark_monitor")
@@ -268,10 +270,10 @@ course.run_command("kafkagroups explain . --group fraud-check --topic payments -
 # %% [markdown]
 # - An `aborted` commit never counts. A `pending` one has no marker yet, and may still count.
 # - *by* is the marker that committed or aborted the transaction, or the later record that replaced the commit.
-# - `▼`: the offset is lower than in an earlier record. Record 31 (25, no transaction) is later in the log than record 29 (30, in the transaction), so 25 wins. The place of the marker does not matter, so no broker ever answered 30.
+# - `▼`: the offset is lower than in an earlier record. Record 31 (25, no transaction) is later in the log than record 29 (30, in a transaction), so 25 wins, wherever the marker is.
 # - `deleted` (incidents 3 and 9): a tombstone of this offset followed.
 #
-# `timeline` lists a transactional commit at its marker. A pending commit has no marker, so `timeline` lists it at the commit itself:
+# `timeline` lists a transactional commit at its marker, and a pending one at the commit itself:
 
 # %%
 course.run_command("kafkagroups timeline . --group fraud-check", shop)
@@ -279,7 +281,7 @@ course.run_command("kafkagroups timeline . --group fraud-check", shop)
 # %% [markdown]
 # ## Incident 5: 20 GB of parse errors a night
 #
-# You saw in lesson 03 why such a program fails. Now find who began, when, and how often. `stats --by writer` has a row for each way in which a group commits.
+# You saw in lesson 03 why such a program fails. Now find who began, and when. `stats --by writer` has a row for each way in which a group commits.
 
 # %%
 folder = course.open_incident("parse_errors")
@@ -311,7 +313,7 @@ course.check("parse_second_message", parse_second_message)
 # %% [markdown]
 # ## Incident 6: a lag alarm for a group that does not exist
 #
-# A broker and a monitor disagree about which groups exist. `load` lists the groups of the broker, and `stats` all groups in the log. Ask *who* about the groups that only the log has.
+# A broker and a monitor disagree about which groups exist. `load` lists the groups of the broker, and `stats` all groups in the log. Then find out who wrote the groups that are in the log and not on the broker.
 
 # %%
 folder = course.open_incident("lag_of_the_dead")
@@ -337,7 +339,7 @@ course.check("dead_generation", dead_generation)
 # %% [markdown]
 # ## Incident 7: offsets are gone after the upgrade
 #
-# Offsets are gone as in incident 3, but before the retention time was over. The log has records of two releases, so begin with `stats --by type`, as in incident 4. `load --until-time TIME` shows what a broker answered at an earlier moment, and `timeline --retention 7d` shows which deletions were expiries.
+# Offsets are gone as in incident 3, but before the retention time was over. The log has records of two releases, so begin with `stats --by type`. `load --until-time TIME` shows what a broker answered earlier, and `timeline --retention 7d` which deletions were expiries.
 
 # %%
 folder = course.open_incident("after_the_upgrade")
@@ -365,7 +367,7 @@ course.check("upgrade_kept_group", upgrade_kept_group)
 # %% [markdown]
 # ## Incident 8: process B waits for stable offsets
 #
-# Incidents 8 and 9 are about offsets in transactions (lesson 08), where several records compete for one answer. Here, the complaint says what the broker answers: the offset is *unstable*. So ask which transactions are open, and who would end each of them. `edit --marker` ends a transaction in a copy, so that you can try a remedy.
+# Incidents 8 and 9 are about offsets in transactions (lesson 08). Here, the broker answers that an offset is *unstable*. So ask which transactions are open, and who would end each of them. `edit --marker` ends a transaction in a copy, so that you can try a remedy.
 
 # %%
 folder = course.open_incident("endless_unstable")
@@ -393,7 +395,7 @@ course.check("unstable_offset_after", unstable_offset_after)
 # %% [markdown]
 # ## Incident 9: two offsets go back after a failover
 #
-# A running broker and a broker that loads the same log may disagree. The two offsets can have different causes, so ask *who* about each of them. `diff . --coordinators` compares what the classic and the new coordinator answer after a load. `edit --roll --clean MS` closes the active segment of a copy, and cleans it at the time MS (milliseconds since 1970).
+# A running broker and a broker that loads the same log may disagree. The two offsets can have different causes, so ask about each of them who wrote it. `diff . --coordinators` compares what the classic and the new coordinator answer after a load. `edit --roll --clean MS` closes the active segment of a copy, and cleans it at the time MS (milliseconds since 1970).
 
 # %%
 folder = course.open_incident("offset_goes_back")
@@ -421,7 +423,7 @@ course.check("back_cleaned", back_cleaned)
 # %% [markdown]
 # ## Incident 10: the cluster does not come up
 #
-# Plan an hour. `check` says which partitions the next broker does not load, and why. `stats` shows the groups that are in two partitions. A broker cuts a log at a damaged batch, but `load --past-damage` also reads what comes after the damage.
+# Plan an hour. `check` says which partitions the next broker does not load, and why. `stats` shows the groups that are in two partitions. `load --past-damage` also reads what comes after a damaged batch, where a broker cuts the log.
 
 # %%
 folder = course.open_incident("dead_cluster")
@@ -456,7 +458,7 @@ course.check("cluster_cut_group", cluster_cut_group)
 # kafkagroups rescue plan . --out plan.json
 # ```
 #
-# The last table of its output lists the commits that are not in the plan, *why*, and what is *planned* instead. The JSON file has both kinds. Shortened:
+# The JSON file has the planned commits (`offsets`) and the others (`left_out`), with the reason (`why`). Shortened:
 #
 # ```
 # "coupon-check": {
@@ -469,10 +471,10 @@ course.check("cluster_cut_group", cluster_cut_group)
 # }
 # ```
 #
-# Only `offsets` are applied. If an offset of `left_out` is the right one, copy its number into `offsets`, as `{"offset": NUMBER}`. Compare the plan with your answers. If something is missing, delete the file, and make the plan again with the options that the remedies of `check` name.
+# Only `offsets` are applied. Compare them with your answers. If an offset of `left_out` is the right one, copy its number into `offsets`, as `{"offset": NUMBER}`. If a group is missing, delete the file, and make the plan again with the options that the remedies of `check` name.
 
 # %% [markdown]
-# The next cell starts a new broker (Kafka 4.3.1), applies your plan, and asks the broker for each offset. Without Java, the cell compares your plan with the recorded answers of a real broker.
+# The next cell starts a new broker (Kafka 4.3.1), applies your plan, and asks for each offset. Without Java, it compares your plan with the recorded answers of a real broker.
 #
 # <details><summary>What the real broker needs</summary>
 #
@@ -505,16 +507,12 @@ course.rescue_into_new_broker(folder / "plan.json")
 # </details>
 
 # %% [markdown]
-# ## For your consumer
-#
-# - Commit every few seconds and all partitions together.
-# - Decide what happens without a committed offset (`auto.offset.reset`).
-#
 # ## At 3 am
 #
 # 1. If groups begin at wrong positions, first stop their consumers, before they commit.
-# 2. Copy the partition to a folder COPY ([how](../docs/operator.md#how-to-copy-a-partition)). No command changes it. Restart no broker before: a start may cut the log.
-# 3. Run the command of your complaint, with `--kafka VERSION`. Repair only when you know the cause: on the copy, then with `--dry-run`, last with `--execute`.
+# 2. Copy the partition to a folder COPY ([how](../docs/operator.md#how-to-copy-a-partition)). Until then, restart no broker, because a start may cut the log.
+# 3. Run the command of your complaint, with `--kafka VERSION`. It only reads COPY.
+# 4. Repair when you know the cause: first in a copy, then with `--dry-run`, last with `--execute`.
 #
 # | complaint | first command: `kafkagroups …` | remedy: lesson |
 # |---|---|---|

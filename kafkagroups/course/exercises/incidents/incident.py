@@ -114,7 +114,7 @@ class Step:
 class Incident:
     """One of the incidents, which are numbered from 1 to 10 in the order of their levels.
 
-    Level 1: one command shows the cause. 2: two answers have to be compared. 3: several causes, or a hidden one.
+    Level 1: the first commands show the cause. 2: two answers have to be compared. 3: no single output shows it.
     `complaint` is what people saw, without the cause, and `server_log` lines of the broker's or the client's log, or
     "". `write` writes the log into a new folder, and the same seed gives the same bytes. `replicas` are the subfolders
     with the log of one broker each; "" is the incident's folder itself. `conclusions` are the sections of the
@@ -238,7 +238,7 @@ def show_worked_solution(name: str) -> None:
     # The cause comes first, so that a reader knows what the steps prove.
     for number, step in enumerate(incident.worked_solution, 1):
         output = f"```text\n$ {step.command}\n{_run_step(step, folder)}\n```"
-        parts.insert(number, f"**{number}. {step.question}**\n\n{output}\n\n{step.proof}")
+        parts.insert(number, f"**{step.question}**\n\n{output}\n\n{step.proof}")
     display(Page("\n\n".join(parts)))  # type: ignore[no-untyped-call]
 
 

@@ -14,7 +14,7 @@
 # %% [markdown]
 # Three things to hold on to:
 #
-# 1. An offset in a transaction is **pending** until a *marker* of its producer is in the log.
+# 1. An offset in a transaction is **pending** until its producer's *marker* is in the log.
 # 2. An offset *counts* if it was committed outside of a transaction, or if the marker of its transaction commits it. If several offsets of a partition count, a fetch returns the last one in the log.
 # 3. While an offset is pending, a stable fetch gets `UNSTABLE_OFFSET_COMMIT`. If no marker comes, the consumers of the group stand still.
 
@@ -45,9 +45,9 @@
 #
 # A 4.3.1 broker wrote this log of `fraud-check`. It has four transactions of producer 1:
 #
-# - The first transaction was committed, and the second one was aborted.
-# - During the third transaction, somebody committed offset 25 of `payments-0` outside of any transaction. This commit counts at once.
-# - The fourth transaction has no marker, because the brokers were killed before it ended.
+# - The first was committed, and the second was aborted.
+# - During the third, somebody committed offset 25 of `payments-0` outside of any transaction. This commit counts at once.
+# - The fourth has no marker, because the brokers were killed before it ended.
 
 # %%
 from kafkagroups import course
@@ -136,7 +136,7 @@ def third_transaction(broker):
 course.compare_brokers(third_transaction, ("4.3.1", "3.9.2"))
 
 # %% [markdown]
-# A crashed producer cannot end its transaction. After the transaction's timeout, 60 seconds by default, the transaction coordinator writes an abort marker, and a stable fetch gets the older offset.
+# If the producer crashes, the transaction coordinator writes an abort marker after the transaction's timeout, 60 seconds by default. A stable fetch then gets the older offset.
 
 # %% [markdown]
 # ## Exercise: after two markers, on paper
@@ -179,7 +179,7 @@ course.check("after_two_markers", after_two_markers)
 #
 # Consumers of the group get `UNSTABLE_OFFSET_COMMIT` again and again. The partition also grows, because the log cleaner (lesson 10) stops before record 102.
 #
-# How do you tell a hanging transaction from one that is only slow? `kafka-transactions.sh list` prints what the transaction coordinator knows of each producer, and `Ongoing` means an open transaction. If a transaction is open in the log, and the list says `CompleteCommit` or `CompleteAbort`, it hangs.
+# Is a transaction hanging, or only slow? `kafka-transactions.sh list` prints what the transaction coordinator knows of each producer. `Ongoing` means an open transaction. If the list says `CompleteCommit` or `CompleteAbort` instead, a transaction that is open in the log hangs.
 
 # %% [markdown]
 # ## Exercise: which one hangs?
@@ -209,7 +209,7 @@ course.check("which_hangs", which_hangs)
 #
 # ## The epoch of a producer
 #
-# The second protection closes the gap with a number. An application gives its producer a name, the `transactional.id`. Kafka gives the producer a *producer id* and a [*producer epoch*](../docs/handbook/glossary.md#producer-epoch). If a second process starts with the same `transactional.id`, it gets the same producer id and a higher producer epoch. From then on, brokers refuse requests with the old producer epoch: the first process is [*fenced*](../docs/handbook/glossary.md#fence), and cannot end a transaction of its successor.
+# The second protection closes the gap with a number, the producer epoch. An application gives its producer a name, the `transactional.id`. Kafka gives the producer a *producer id* and a [*producer epoch*](../docs/handbook/glossary.md#producer-epoch). If a second process starts with the same `transactional.id`, it gets the same producer id and a higher producer epoch. From then on, brokers refuse requests with the old producer epoch: the first process is [*fenced*](../docs/handbook/glossary.md#fence), and cannot end a transaction of its successor.
 #
 # ## Why the epoch rises at the end of a transaction
 #

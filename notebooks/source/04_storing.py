@@ -168,7 +168,7 @@ with course.fold("this_and_next", this_and_next, (this_broker, next_broker)):
 # | `NOT_COORDINATOR` | Another broker can store it: find the new coordinator, and commit again. | the same | the same |
 # | `UNKNOWN_SERVER_ERROR` | No broker will store it: repeating does not help. | throws `KafkaException` at once | `KafkaException` |
 #
-# After the first two, your program may go on, because its next commit has a newer offset: if that commit succeeds, the failed one no longer matters. Until then, a crash or a rebalance can repeat records. After a `KafkaException`, stop, because the next commit may fail for the same reason.
+# After the first two, your program may go on, because its next commit has a newer offset: if that commit succeeds, the failed one no longer matters. Until then, a crash or a rebalance can repeat records. After a `KafkaException`, first find the cause, because the next commit can fail for the same reason.
 
 # %% [markdown]
 # ## Exercise: what is left after a crash

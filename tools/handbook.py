@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from handbook_pages import cheat_sheet, cleaner, errors, events, glossary, groups, records, tombstones
+from handbook_pages import cheat_sheet, cleaner, errors, events, glossary, groups, protocols, records, tombstones
 from handbook_pages.facts import InvalidFacts
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "handbook"
@@ -31,6 +31,7 @@ These pages are for looking things up. They are generated from the code and from
 | [Rules of the log cleaner](cleaner.md) | every rule, with its place in Kafka's code |
 | [What a coordinator does, by event](events.md) | for each event: the memory, the log, and what clients get |
 | [What a tombstone deletes](tombstones.md) | what both coordinators have after each kind of tombstone |
+| [Consumer groups at work](protocols.md) | changing a service, the order of tombstones, a bug that leaves them out |
 | [Glossary](glossary.md) | the terms, each with the lesson that teaches it |
 | [Cheat sheet](cheat-sheet.md) | the most important facts on one page |
 
@@ -42,7 +43,7 @@ lists the records that fail a load, and [what Kafka's tools print](../releases.m
 def write_pages() -> dict[str, str]:
     """Return the text of every file of the handbook by its name."""
     pages = {"index.md": INDEX}
-    for module in (records, groups, errors, cleaner, events, tombstones, glossary, cheat_sheet):
+    for module in (records, groups, errors, cleaner, events, tombstones, protocols, glossary, cheat_sheet):
         pages |= module.write_pages()
     return {name: _add_note(name, text) for name, text in pages.items()}
 

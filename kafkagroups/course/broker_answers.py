@@ -133,8 +133,7 @@ class PlayedConversation:
             if line.get("why") != "expiry" or (groups and line["group"] not in groups):
                 continue
             for append in line["appended"]:
-                deletion = self._describe_deletion(append)
-                print(f"  {line['ms'] / 1000:5.1f} s  {line['group']}: {deletion}")
+                print(f"  {line['ms'] / 1000:5.1f} s  {line['group']}: {self._describe_deletion(append)}")
 
     def _describe_deletion(self, append: Json) -> str:
         """The recording contains no records, so they are read from our coordinator's log."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from importlib.resources import files
 from itertools import zip_longest
 from textwrap import wrap
 from typing import Any
@@ -44,19 +45,8 @@ An answer is what the broker's method returned, or a text.
 _WAITS = "waits"
 _COLUMN_WIDTH = 46
 _DIFFERS = "◀ differs"
-_STYLE = """\
-<style>
-.kg-compared { border-collapse: collapse; color: inherit; background: none; text-align: left; }
-.kg-compared th, .kg-compared td { border: 1px solid #8886; padding: 4px 8px; text-align: left; vertical-align: top; }
-.kg-compared ul { margin: 0; padding-left: 1.2em; opacity: .8; }
-.kg-compared .differs td { background: #d2992233; }
-.kg-compared .differs th { background: #d2992233; border-left: 4px solid #d29922; }
-@media (max-width: 640px) {
-  .kg-compared thead { display: none; }
-  .kg-compared tr, .kg-compared th, .kg-compared td { display: block; }
-  .kg-compared td::before { content: attr(data-kafka) ": "; font-weight: bold; }
-}
-</style>"""
+_RULES = files("kafkagroups.course").joinpath("compared_brokers.css").read_text(encoding="utf-8")
+_STYLE = f"<style>\n{_RULES}</style>"
 
 
 @dataclass(frozen=True)
@@ -184,8 +174,7 @@ def _play(script: Script, broker: GroupCoordinator) -> Iterator[tuple[str, str, 
 
 
 def _read_lines(broker: GroupCoordinator, topics: Mapping[str, str]) -> list[str]:
-    logs = broker.manager.logs
-    batches = [batch for partition in sorted(broker.manager.owned) for batch in logs.read(partition)]
+    batches = [batch for partition in sorted(broker.manager.owned) for batch in broker.manager.logs.read(partition)]
     names = Names(collect_batch_names(batches).clients, dict(topics))
     return [line for batch in batches for line in _describe_batch(batch, names)]
 
@@ -245,8 +234,7 @@ def format_answer(answer: Any) -> str:
             count = "" if assignment is None else f", {format_count(sum(map(len, assignment.values())), 'partition')}"
             return f"epoch {answer.member_epoch}{count}"
         case DescribedConsumerGroup():
-            members = format_count(len(answer.members), "member")
-            return f"{answer.state}, group epoch {answer.group_epoch}, {members}"
+            return f"{answer.state}, group epoch {answer.group_epoch}, {format_count(len(answer.members), 'member')}"
         case list() | tuple():
             return "; ".join(format_answer(part) for part in answer) or "nothing"
     return str(answer)

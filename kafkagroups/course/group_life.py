@@ -66,12 +66,7 @@ class GroupLife:
     """
 
     def __init__(
-        self,
-        group: str = "billing",
-        kafka: str = "3.9.2",
-        *,
-        broker: GroupCoordinator | None = None,
-        **settings: Any,
+        self, group: str = "billing", kafka: str = "3.9.2", *, broker: GroupCoordinator | None = None, **settings: Any
     ) -> None:
         self.group_id = group
         self.coordinator: GroupCoordinator = broker or start_broker(kafka=kafka, **settings)

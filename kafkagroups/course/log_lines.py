@@ -146,12 +146,7 @@ _TEXT_BY_MEMBER_TYPE = {
     **dict.fromkeys(_TARGET_TYPES, "target of"),
     **dict.fromkeys(_CURRENT_TYPES, "current assignment of"),
 }
-_TEXT_BY_TYPE = {
-    4: "topics and partitions",
-    15: "share partitions",
-    16: "regular expression",
-    23: "topology",
-}
+_TEXT_BY_TYPE = {4: "topics and partitions", 15: "share partitions", 16: "regular expression", 23: "topology"}
 
 
 class Names(NamedTuple):

@@ -41,20 +41,8 @@ EXTRA_SETTINGS = {
     },
 }
 """The settings that only one version has, by version. 3.9.2 is started with the classic coordinator."""
-LOGGING = {
-    "3.9.2": (
-        "-Dlog4j.configuration=file:",
-        "log4j.rootLogger=INFO, out\nlog4j.appender.out=org.apache.log4j.ConsoleAppender\n"
-        "log4j.appender.out.layout=org.apache.log4j.PatternLayout\n"
-        "log4j.appender.out.layout.ConversionPattern=%p %m%n\n",
-    ),
-    "4.3.1": (
-        "-Dlog4j2.configurationFile=",
-        "rootLogger.level=info\nrootLogger.appenderRef.out.ref=out\nappender.out.type=Console\nappender.out.name=out\n"
-        "appender.out.layout.type=PatternLayout\nappender.out.layout.pattern=%p %m%n\n",
-    ),
-}
-"""By version: the JVM option that names the logging file, and the content of the file."""
+LOGGING_OPTIONS = {"3.9.2": "-Dlog4j.configuration=file:", "4.3.1": "-Dlog4j2.configurationFile="}
+"""By version: the JVM option that names the logging file, logging-*.properties."""
 LOG_LEVELS = ("TRACE ", "DEBUG ", "INFO ", "WARN ", "ERROR ", "FATAL ")
 """The first word of each message in a broker's log."""
 
@@ -88,7 +76,6 @@ class RealBroker:
         self._java = find_java().command
         settings = "".join(f"{name}={value}\n" for name, value in self.build_settings().items())
         (folder / "server.properties").write_text(settings)
-        (folder / "logging.properties").write_text(LOGGING[version][1])
         self._run("kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", "server.properties")
 
     def __enter__(self) -> Self:
@@ -166,7 +153,7 @@ class RealBroker:
             self.process = None
 
     def _command(self, *words: str) -> list[str]:
-        logging = f"{LOGGING[self.version][0]}{self.folder}/logging.properties"
+        logging = f"{LOGGING_OPTIONS[self.version]}{Path(__file__).with_name(f'logging-{self.version}.properties')}"
         return [self._java, *QUICK, logging, "-cp", f"{find_jars(self.version)}/*", *words]
 
     def _run(self, *words: str) -> None:

@@ -35,7 +35,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+import msgspec
 
 from kafkagroups.errors import BadBytes, LoadFailed
 from kafkagroups.groups.group import Group, UndecodedGroup, build_group
@@ -95,7 +97,7 @@ def get_topic_partition(record: Record) -> TopicPartition:
     return TopicPartition(key.topic, key.partition)
 
 
-class LogKey(NamedTuple):
+class LogKey(msgspec.Struct, frozen=True, gc=False):
     decoded: serde.DecodedKey
     group_id: str | None
     partition: TopicPartition | None
@@ -235,14 +237,14 @@ class Shard(ABC):
 
     def decode_record(self, log_record: LogRecord, keys: LogKeys) -> DecodedRecord:
         try:
-            key, group_id, partition = keys[log_record.key]
-            record = serde.decode_with_key(key, log_record.value)
+            key = keys[log_record.key]
+            record = serde.decode_with_key(key.decoded, log_record.value)
         except BadBytes as error:
             error.offset = log_record.offset
             raise
-        if group_id is not None:
-            self.seen_group_ids[group_id] = None
-        return log_record.offset, group_id or "", partition, record
+        if key.group_id is not None:
+            self.seen_group_ids[key.group_id] = None
+        return log_record.offset, key.group_id or "", key.partition, record
 
     def decode_records(self, batch: Batch, keys: LogKeys, observer: Observer) -> Iterator[DecodedRecord]:
         is_observed = observer is not NO_OBSERVER

@@ -38,8 +38,8 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
-from typing import Any, TypedDict, Unpack
+from functools import cache
+from typing import Any, TypedDict, TypeVar, Unpack
 
 import msgspec
 
@@ -65,6 +65,9 @@ MEMORY_BYTES_PER_RECORD = 256
 MIN_RECORD_LIMIT. Even a short record needs about this much memory."""
 
 
+T = TypeVar("T")
+
+
 class LogRecord(msgspec.Struct, frozen=True, gc=False):
     """One record of the log. `timestamp` is in ms since 1970; -1 in magic 0. `sequence` is the producer's sequence
     number; -1 without one. `size` is in bytes after decompression. Only a message of magic 0 or 1 has a checksum of its
@@ -84,7 +87,7 @@ class LogRecord(msgspec.Struct, frozen=True, gc=False):
     attributes: int = 0
 
 
-@dataclass
+@dataclass(slots=True)
 class Batch:
     """A batch of magic 2, a single message of magic 0 or 1, or a wrapper of magic 0 or 1.
 
@@ -112,6 +115,7 @@ class Batch:
     position: int = 0
     file: str | None = None
     max_batch_bytes: int = field(default=MAX_BATCH_BYTES, repr=False, compare=False)
+    _content: bytes | None = field(default=None, init=False, repr=False, compare=False)
     _records: tuple[LogRecord, ...] | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
@@ -165,23 +169,28 @@ class Batch:
     def max_records(self) -> int:
         return max(MIN_RECORD_LIMIT, self.max_batch_bytes // MEMORY_BYTES_PER_RECORD)
 
-    @cached_property
+    @property
     def content(self) -> bytes:
         """The bytes of the records, decompressed. Raises InvalidLog."""
-        try:
-            return decompress_content(self)
-        except InvalidLog as error:
-            raise self._add_location(error) from None
+        if self._content is None:
+            self._content = self._read(decompress_content)
+        return self._content
 
     @property
     def records(self) -> tuple[LogRecord, ...]:
         """The records. Raises InvalidLog if they cannot be read."""
         if self._records is None:
-            try:
-                self._records = self.parse_records(self)
-            except InvalidLog as error:
-                raise self._add_location(error) from None
+            self._records = self._read(self.parse_records)
         return self._records
+
+    def _read(self, read: Callable[[Batch], T]) -> T:
+        try:
+            return read(self)
+        except InvalidLog as error:
+            error.file = self.file
+            error.position = self.position
+            error.offset = self.base_offset
+            raise error from None
 
     def check_size(self) -> None:
         """Raise BatchTooLarge if the records need more memory than `max_batch_bytes` allows.
@@ -203,12 +212,6 @@ class Batch:
             f"this compressed batch has {count} records, more than {self.max_records}; to read it, raise "
             "--max-batch-bytes (max_batch_bytes in Python and Spark)"
         )
-
-    def _add_location(self, error: InvalidLog) -> InvalidLog:
-        error.file = self.file
-        error.position = self.position
-        error.offset = self.base_offset
-        return error
 
 
 def record_count(batch: Batch) -> int:
@@ -289,9 +292,6 @@ def parse_records(batch: Batch) -> tuple[LogRecord, ...]:
 
 def _add_records(records: list[LogRecord], data: bytes, batch: Batch) -> int:
     """Raises InvalidLog if a record cannot be read, and IndexError if `data` ends inside a record."""
-    base_offset = batch.base_offset
-    base_timestamp = batch.base_timestamp
-    base_sequence = batch.base_sequence
     # If this is not None, it is the timestamp of all records.
     append_time = batch.max_timestamp if batch.attributes & LOG_APPEND_TIME else None
     sequence = -1
@@ -320,10 +320,10 @@ def _add_records(records: list[LogRecord], data: bytes, batch: Batch) -> int:
             headers, position = _read_headers(data, position, end)
         if position != end:
             raise InvalidLog(f"expected a record of {length} bytes, its fields take {position - end + length} bytes")
-        if base_sequence >= 0:
-            sequence = (base_sequence + offset_delta) & 0x7FFFFFFF  # The sequence number after 2**31 - 1 is 0.
-        offset = base_offset + offset_delta
-        timestamp = base_timestamp + timestamp_delta if append_time is None else append_time
+        if batch.base_sequence >= 0:
+            sequence = (batch.base_sequence + offset_delta) & 0x7FFFFFFF  # The sequence number after 2**31 - 1 is 0.
+        offset = batch.base_offset + offset_delta
+        timestamp = batch.base_timestamp + timestamp_delta if append_time is None else append_time
         if not (0 <= offset <= MAX_INT64 and 0 <= timestamp <= MAX_INT64):
             offset = to_int64(offset)
             timestamp = to_int64(timestamp)

@@ -195,7 +195,6 @@ _MIN_LENGTH = 14
 """The smallest possible value of `length`. A message of magic 0 has a CRC, magic, attributes and two lengths."""
 _MIN_BATCH_BYTES = (LOG_OVERHEAD + _MIN_LENGTH, LOG_OVERHEAD + _MIN_LENGTH + 8, 61)
 """The smallest number of bytes of a batch, by magic. Magic 1 added a timestamp, magic 2 has 61 header bytes."""
-_MIN_BYTES_OF_MAGIC_2 = _MIN_BATCH_BYTES[2]
 _PIECE_BYTES = 2 * 1024 * 1024
 offset_and_length = struct.Struct(">qi")
 _int32 = struct.Struct(">i")
@@ -301,7 +300,7 @@ def mark_too_large(frame: Frame, max_batch_bytes: int) -> Frame:
     can only raise.
     """
     max_content_bytes = max(max_batch_bytes, MAX_BATCH_BYTES)
-    if frame.state is not FrameState.WHOLE or frame.size - _MIN_BYTES_OF_MAGIC_2 <= max_content_bytes:
+    if frame.state is not FrameState.WHOLE or frame.size - _MIN_BATCH_BYTES[2] <= max_content_bytes:
         return frame
     reason = (
         f"this batch has more than {max_content_bytes} bytes; to read it, raise --max-batch-bytes "
@@ -318,7 +317,6 @@ def read_frames(
 
     The file is not mapped into memory, because the system ends a process whose mapped file another process truncates.
     """
-    whole = FrameState.WHOLE
     data = b""
     bytes_to_read = _PIECE_BYTES
     while True:
@@ -331,12 +329,11 @@ def read_frames(
             frame = find_frame(data, start, data_start=position)
             if frame.size > MAX_BATCH_BYTES:
                 frame = mark_too_large(frame, max_batch_bytes)
-            if frame.state is not whole:
+            if frame.state is not FrameState.WHOLE:
                 broken_frame = frame
                 break
-            end_of_frame = start + frame.size
-            yield frame, data[start:end_of_frame]
-            start = end_of_frame
+            yield frame, data[start : start + frame.size]
+            start += frame.size
         position += start
         data = data[start:]
         if broken_frame is None:

@@ -201,11 +201,10 @@ class Log:
         Raises InvalidLog at the first batch that is not whole, and MissingSegment if a file was deleted after the
         folder was listed.
         """
-        whole = FrameState.WHOLE
         for segment in self.segments[self.find_segment(position) :]:
             with self._open_frames(segment, position) as (frames, inode):
                 for frame, data in frames:
-                    if frame.state is not whole:
+                    if frame.state is not FrameState.WHOLE:
                         if frame.state is FrameState.ZEROS:
                             if notes is not None and notes.zeros is None:
                                 notes.zeros = self.describe_zeros(segment, frame.position, frame.size)

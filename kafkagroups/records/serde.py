@@ -206,7 +206,7 @@ def decode(key: bytes | None, value: bytes | None, dialect: Dialect | None = Non
     return decode_with_key(decode_key(key, dialect or DEFAULT_DIALECT), value)
 
 
-class DecodedKey(NamedTuple):
+class DecodedKey(msgspec.Struct, frozen=True, gc=False):
     """`values` are the class and the formats of its values, by version; None if `dialect` does not read the record
     type.
     """

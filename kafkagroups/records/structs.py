@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import base64
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple, TypeVar, cast, dataclass_transform
 
@@ -171,13 +171,9 @@ def present_fields(cls: type[Message], form: MessageFormat) -> PresentFields:
     return PresentFields(present, untagged, tagged)
 
 
-Read = Callable[[bytes, int, MessageFormat, bool], tuple[Any, int]]
-"""`Wire.read`."""
-
-
 class PresentFields(NamedTuple):
     specs: list[FieldSpec]
-    untagged: Sequence[tuple[str, str, Read, bool]]
+    untagged: list[tuple[str, str, Callable[..., tuple[Any, int]], bool]]
     tagged: dict[int, FieldSpec]
 
 

@@ -170,7 +170,7 @@ print_offsets("4.3.1", "new")
 #
 # In the figure, each cell is a partition, and each dot is one of 128 groups: the 120 from above and the shop's 8.
 #
-# - A **coloured box** is the commit of a group of the shop. The number is the committed offset, chosen so that you see its age: read 50 as *before the widening*, and 60 as *after it*.
+# - A **box** is the commit of a group of the shop, in colour for the group that you follow. The number is the committed offset, chosen so that you see its age: read 50 as *before the widening*, and 60 as *after it*.
 # - A **dashed box** is an old commit that stayed in the group's former partition.
 # - A **question mark**: here, brokers look for a commit and find none.
 #

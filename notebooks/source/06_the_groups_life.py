@@ -48,7 +48,7 @@
 #
 # ## The first member
 #
-# Two consumers join the group `billing`, and later they leave. The story has 20 rows, and these are the first three. (Skip the code.)
+# Two consumers join the group `billing`, and later they leave. These are the first three of 20 rows. (Skip the code.)
 
 # %%
 import kafkagroups as kg
@@ -182,10 +182,10 @@ with course.fold("leader_is_removed_at", leader_is_removed_at, billing.now_s):
 #
 # ## All rows in one figure
 #
-# In this figure of all 20 rows, a session lasts **10 seconds**. In its upper half, each partition has a bar while a member reads it. In its lower half, each member has a row with a dashed bar, its session. Answer three questions:
+# In this figure of all 20 rows, a session lasts **10 seconds**. In its upper half, each partition has a bar while a member reads it. In its lower half, each member has a row, with a mark for each sign of life. Answer three questions:
 #
 # 1. When does nobody read?
-# 2. Which events start a session again? (One of them is the end of the join phase.)
+# 2. The dashed bar of a member is its session, which fills while the member is silent. Which events start a session again? (One is the end of the join phase.)
 # 3. Let the coordinator die after an event. After which events does the crash lose nothing?
 #
 # <span class="live-only">You can also type a death, for example `billing-1 at 9`.</span>
@@ -402,6 +402,6 @@ course.compare_brokers(ask_after_row_8)[1:]
 #
 # ## What we left out, and why
 #
-# How a leader computes assignments. The [glossary](../docs/handbook/glossary.md) has all terms.
+# How a leader computes assignments. All terms are in the [glossary](../docs/handbook/glossary.md).
 #
 # **Next:** [07 · Who may commit](07_who_may_commit.ipynb): which commits a coordinator refuses.

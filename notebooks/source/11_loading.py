@@ -5,14 +5,14 @@
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
-# | rebuild the offsets of a group from a log; say what no failover brings back, and how long it takes; restart brokers in the right order; repair a partition that does not load | {{minutes}} + 10 for later | no |
+# | rebuild the offsets of a group from a log; say what no failover brings back, how long it takes, and what clients get meanwhile or after a failed load | {{minutes}} + 10 for later | no |
 #
 # **Which Kafka:** every 4.x, with the new *group coordinator*. The cells also show 3.9, with the classic one. **Which groups:** offsets of all groups, and the members of *classic groups* (`group.protocol=classic`, the default).
 #
 # ![From the first record of partition 9 to the last, each record sets, replaces or removes an offset in the next coordinator's memory, or waits.](pictures/11.svg)
 
 # %% [markdown]
-# The new leader of a partition of `__consumer_offsets` has never spoken to its groups, and has only its copy of the log. What does it rebuild, what is lost, and how long does it take? The second half of the lesson, from "A record that cannot be read", is about a load that fails.
+# The new leader of a partition of `__consumer_offsets` has never spoken to its groups, and has only its copy of the log. What does it rebuild, how long does that take, and what do clients get meanwhile?
 
 # %% [markdown]
 # ## The night
@@ -76,9 +76,9 @@ for version, groups in loaded.items():
 # %% [markdown]
 # ## Record by record
 #
-# A load of 4.x applies each record as the coordinator did that wrote it. So a group exists as soon as one record names it, and the record of an offset is enough. For example, the consumers of a *simple group* choose their partitions themselves. Such a group has offsets and no group record, and is `Empty` after the load.
+# In 4.x, a load applies a record in the same way as the coordinator that wrote the record. So a group exists as soon as one record names it, and the record of an offset is enough. This matters for a *simple group*: its consumers choose their partitions themselves, so it has offsets and no group record. After the load, it is `Empty`.
 #
-# The figure shows a load of 4.x and one of 3.9, which only collects the group records, such as `gen 1`, and makes all groups at the end. The sign `≠` marks a group or an offset that only one of the two loads has at this moment. Step through, then give record 8 a value of zero bytes, and compare the answers.
+# The figure shows two loads of one log. 4.x makes a group at its first record. 3.9 first only collects the group records (`gen 1` is generation 1), and makes all groups at the end. The sign `≠` marks a group or an offset that only one of the two loads has at this moment. Step through, then give record 8 a value of zero bytes, and compare the answers.
 
 # %%
 # figure
@@ -119,28 +119,27 @@ for broker, count in copies.items():
     print(f"broker {broker}: {count:>10,} records, {count / 400_000:5.1f} s to load")
 
 # %% [markdown]
-# Tonight, all three brokers must be restarted, and the groups should wait as little as possible. *Predict*: which broker do you restart first? Write its number.
+# Tonight, broker 1 must be restarted, and its groups should wait as little as possible. *Predict*: what do you do first? Write the letter in quotes.
+#
+# - **A**: Restart broker 1 now, because its copy is short.
+# - **B**: Restart broker 2, which starts a new cleaner thread there, and then restart broker 1.
+# - **C**: Restart nothing yet. Start a new cleaner thread on broker 2, and wait until its copy is short.
 
 # %%
 # prediction
-restart_first = ...
+first_step = ...
 
 # %%
-course.reveal("restart_first", restart_first, max(copies, key=copies.get))
+course.reveal("first_step", first_step, "C")
 
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# If you restart broker 1, broker 2 takes over, and the groups of partition 9 wait for 216 seconds. If you restart broker 2, the other brokers take over from it and load their own, short copies, so nobody loads a long copy. The restart also starts a new cleaner thread on broker 2.
+# After A, broker 2 takes over partition 9, and its groups wait for 216 seconds. After B, broker 2 has a new cleaner thread, but its copies are still long. Within five minutes of its return, it again leads the partitions whose replica lists begin with it (`auto.leader.rebalance.enable`), and loads their long copies. C needs no restart, so the leaders do not change while broker 2 cleans.
 #
 # </details>
 #
-# But within five minutes after its restart, broker 2 again leads each partition whose *preferred leader* it is, which is the first broker of the replica list (`auto.leader.rebalance.enable`, on by default). If the cleaner has not shortened a copy by then, broker 2 loads the long copy after all. So the [runbook](../docs/operator.md#a-cleaner-has-stopped) begins without a restart:
-#
-# 1. Find the broker with the long copies (`kafka-log-dirs.sh`, lesson 10). Restart no other broker yet.
-# 2. If its cleaner thread is dead, change this broker's number of cleaner threads, which starts new ones.
-# 3. If this broker must be restarted, first put it at the end of the replica lists, so that other brokers lead.
-# 4. Wait until its copies are small. Then restart the other brokers.
+# So before you restart a broker, look for long copies on the **other** brokers (`kafka-log-dirs.sh`, lesson 10). The [runbook](../docs/operator.md#a-cleaner-has-stopped) has the steps for a cleaner that has stopped.
 
 # %% [markdown]
 # ## Exercise: seconds, on paper
@@ -166,15 +165,13 @@ course.check("seconds_to_load", seconds_to_load)
 # %% [markdown]
 # ## A record that cannot be read
 #
-# A broker skips a record of an unknown *type*. But if it knows the type and cannot read the record, it stops the load (lesson 01, "What stops a load"), even if a later record has the same key. In this log, made for a test, the last record has value version 9, which no release has:
+# A load can also fail. A broker skips a record of an unknown *type*. But if it knows the type and cannot read the record, it stops the load (lesson 01, "What stops a load"), even if a later record has the same key. In this log, made for a test, record 4 has value version 9, which no release has:
 
 # %%
 print(*course.read_crafted_lines("f-txn-after"), sep="\n")
 
 # %% [markdown]
-# The marker in record 1 has committed the offset of `g` in record 0. Still, [the load fails](../docs/handbook/glossary.md#failed-load) at record 4, and a coordinator of **4.x** answers `NOT_COORDINATOR` although it is the leader.
-#
-# In 3.9, the load fails at the same record. *Predict*: what does the coordinator of 3.9 answer about `g`? Write `"the offset"`, `"an error"` or `"nothing committed"`.
+# So [the load fails](../docs/handbook/glossary.md#failed-load) at record 4, and a coordinator of **4.x** answers `NOT_COORDINATOR` although it is the leader. A coordinator of 3.9 has no groups in memory either, but it treats the partition as loaded. *Predict*: what does 3.9 answer about `t-0` of `g`, which the marker in record 1 has committed? Write `"the offset"`, `"an error"` or `"nothing committed"`.
 
 # %%
 # prediction
@@ -191,14 +188,14 @@ with course.fold("classic_answer", classic_answer):
     course.reveal("classic_answer", classic_answer, "the offset" if offsets else "nothing committed")
 
 # %% [markdown]
-# Both have no groups in memory. But 3.9 treats the partition as loaded, so `g` seems never to have committed:
-#
 # | after the failed load | 4.x | 3.9 |
 # |---|---|---|
 # | A fetch gets | `NOT_COORDINATOR` | −1 without an error: nothing committed |
-# | The consumers | stand still. The `poll` of a new consumer returns no records and raises no exception; `commitSync` fails with a `TimeoutException` after 60 seconds | start where `auto.offset.reset` says, and commit |
+# | The consumers | repeat their requests, and read nothing new | start where `auto.offset.reset` says, and commit |
 # | Is a position lost? | no | yes, the new commits overwrite it |
 # | The broker's log has | `Failed to load metadata from …` | `Error loading offsets from …`, the only sign |
+#
+# In 4.x, `poll` raises no exception: a new consumer receives no records. Only `commitSync` fails, with a `TimeoutException` after 60 seconds.
 
 # %% [markdown]
 # ## Exercise for later: which log loads?
@@ -207,7 +204,7 @@ with course.fold("classic_answer", classic_answer):
 #
 # - **A**: the last batch is only half written.
 # - **B**: a commit has a value of zero bytes. A later commit of the same key is good.
-# - **C**: a group record has value version 7. The record is in a transactional batch, and the transaction was aborted.
+# - **C**: a group record has value version 7. The transaction that wrote the record was aborted.
 #
 # Which log does the broker load? Write the letter as a text.
 
@@ -222,16 +219,9 @@ course.check("which_log_loads", which_log_loads)
 # %% [markdown]
 # ## An incident: partition 9 does not load
 #
-# At 3 am, the consumers of `billing` and `fraud-check` repeat their requests and read nothing. The log of their broker (4.3.1) has the line `Failed to load metadata from __consumer_offsets-9 … DefaultRecord(offset=45, …, value=0 bytes)`.
+# The consumers of `billing` and `fraud-check` read nothing. The log of their broker (4.3.1) has the line `Failed to load metadata from __consumer_offsets-9 … DefaultRecord(offset=45, …, value=0 bytes)`. A faulty program had written record 45, and each load fails there. Waiting does not help: the cleaner removes record 45 only after a newer record with the same key, and a coordinator that has not loaded writes no record.
 #
-# 1. A faulty program had written record 45.
-# 2. Then the coordinator appended a commit, and expected it to get offset 45. The commit got 46, so somebody else had written to the log.
-# 3. After that, a coordinator no longer trusts its memory, and loads the partition again. Each load fails at record 45.
-#
-# Waiting does not help. The cleaner removes record 45 only when a newer record has the same key, and no such record will come, because a coordinator that has not loaded writes nothing.
-
-# %% [markdown]
-# **Step 1: copy the folder**, as the [runbook](../docs/operator.md) shows. These are the last three records of our copy:
+# **Step 1: copy the folder.** These are the last three records of our copy:
 
 # %%
 folder = course.copy_failing_partition()
@@ -253,7 +243,7 @@ course.run_command("kafkagroups edit copy/__consumer_offsets-9 --out shorter/__c
 course.run_command("kafkagroups check shorter/__consumer_offsets-9 --kafka 4.3.1", folder)
 
 # %% [markdown]
-# **Step 4: prove it.** Without the records 45 and 46, this is the log of lesson 00, and we know how the broker answered then:
+# **Step 4: prove it.** Without the records 45 and 46, this is the log of lesson 00, and we know how the broker answered from it:
 
 # %%
 groups = kg.load(folder / "shorter/__consumer_offsets-9")
@@ -265,28 +255,7 @@ for name in names:
 course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["offsets"][name] for name in names}, "4.3.1")
 
 # %% [markdown]
-# **Step 5: let the groups work again.** There are two ways:
-#
-# | | new names | the old names |
-# |---|---|---|
-# | What stops | only these consumers | all brokers with a replica, **at the same time**, because a running broker would copy record 45 back |
-# | What you do | Choose names in healthy partitions, such as `billing-new` (`kafkagroups partition` prints where a name is). Give them the offsets of step 4, but `orders-0` the 60 of record 46. Start the consumers with these names | Replace the log (the box below) |
-# | When not | Permissions name the group, or it is a Kafka Streams application, whose internal topics are named after it | The other groups cannot wait |
-#
-# The [runbook](../docs/operator.md#1-a-partition-does-not-load) has the commands.
-#
-# <details><summary>How to replace the log on all brokers</summary>
-#
-# With three brokers and three replicas, this stops the whole cluster:
-#
-# 1. Stop the faulty program, the consumers, and all brokers with a replica of partition 9.
-# 2. In its folder on each of them, delete all files except `partition.metadata`, and then copy the `.log` files of the shorter copy there (a broker makes the index files anew).
-# 3. Start the brokers.
-# 4. `orders-0` of `billing` is now 50. Before the consumers start, set it to the 60 of record 46:
-#
-# `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing --topic orders:0 --reset-offsets --to-offset 60 --execute`
-#
-# </details>
+# The [runbook](../docs/operator.md#1-a-partition-does-not-load) says how the shorter copy gets back to the brokers, how you set the lost offset of record 46 again, and how the groups can go on in another partition if they cannot wait.
 
 # %% [markdown]
 # ## Where 3.9 differs
@@ -295,7 +264,7 @@ course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["
 #
 # <details><summary>Rare cases and other versions</summary>
 #
-# If a deleted group still has a pending commit, a load of 3.9 ends with the error `Unexpected unload of active group`. The groups are then already in memory, so the broker answers as after any other load.
+# If a deleted group still has a pending commit, a load of 3.9 ends with the error `Unexpected unload of active group`. The error does no harm, because the groups are already in memory.
 #
 # After a change of the number of partitions (lesson 02), two partitions can have records of one group. A broker of 3.9 has one cache for all partitions, and keeps the group that it loaded first.
 #
@@ -334,16 +303,15 @@ course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["
 #
 # ## At 3 am
 #
-# After a failed load, it does not help to move the leadership, because each replica has the bad record. PATH is a copy of the partition's folder, FOLDER has the copies of a broker that takes over, and N is the offset in the broker's message.
+# After a failed load, it does not help to move the leadership, because each replica has the bad record. PATH is a copy of the partition's folder.
 #
-# | symptom | first | command | what is safe to do |
+# | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | `Failed to load metadata` (4.x) | No position is lost | `kafkagroups check PATH --kafka 4.3.1` names the record, the groups, and the remedy | The incident's steps |
-# | `Error loading offsets` (3.9) | **Stop the consumers** of this partition's groups at once: they commit wrong positions | `kafkagroups check PATH --kafka 3.9.2`; `kafkagroups load PATH --kafka 3.9.2 --until N` prints the positions before the record | The incident's steps. Then set the overwritten positions |
-# | Clients log `coordinator is loading` | The load goes on | `grep "Finished loading" server.log` on the new leaders names the loaded partitions; `kafkagroups stats PATH` counts the records | Wait: a restart would begin the load again |
-# | Clients log `not the correct coordinator` for minutes | Has a load failed? | Metric `num-partitions` of `group-coordinator-metrics`, `state=failed` (4.x) | Above 0: the first row |
-# | You plan a failover | Copy FOLDER | `kafkagroups check FOLDER --kafka 4.3.1` says whether and how fast it loads | Reading is safe |
-# | A broker must be restarted | Which copies are long? | `kafka-log-dirs.sh` (lesson 10) | The steps of "Which copy does the next broker load?" |
+# | `Failed to load metadata` (4.x) | `kafkagroups check PATH --kafka 4.3.1` | It names the record, the groups and the remedy. No position is lost | The [runbook](../docs/operator.md#1-a-partition-does-not-load) |
+# | `Error loading offsets` (3.9) | `kafkagroups check PATH --kafka 3.9.2` | The consumers of this partition's groups commit wrong positions | **Stop these consumers** at once. Then follow the [runbook](../docs/operator.md#1-a-partition-does-not-load) |
+# | Clients log `coordinator is loading` | `grep "Finished loading" server.log` on the new leaders | It names the loaded partitions. The others are still loading | Wait: a restart would begin the load again |
+# | Clients log `not the correct coordinator` for minutes | Metric `num-partitions` of `group-coordinator-metrics`, `state=failed` (4.x) | Above 0, a load has failed | The first row |
+# | A broker must be restarted | `kafka-log-dirs.sh` (lesson 10) | A broker with long copies would load for a long time | The [runbook](../docs/operator.md#a-cleaner-has-stopped), before the restart |
 #
 # <details><summary>In Kafka</summary>
 #

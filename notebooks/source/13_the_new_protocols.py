@@ -58,7 +58,7 @@ with course.fold("idle_seconds", idle_seconds, 0):
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# `loyalty-1` gives one partition to the new member, and keeps two partitions all the time. Each member sends a heartbeat only every 5 seconds. The answer to a heartbeat tells `loyalty-1` to give the partition back. After that, the answer to a heartbeat of `loyalty-3` gives it the partition, seven seconds after the start. The second partition of `loyalty-3` comes from the slow member, which gives it back at its next `poll`.
+# `loyalty-1` keeps two of its three partitions all the time. Each member sends a heartbeat every 5 seconds: in second 43, `loyalty-1` learns from the answer to a heartbeat that it must give one partition back, and `loyalty-3` receives this partition with its own next heartbeat in second 47. The second partition of `loyalty-3` comes from the slow member `loyalty-2`, which gives it back at its next `poll`.
 #
 # With `CooperativeStickyAssignor`, the members of a classic group go on reading, too. But the rebalance still ends for all members together, so `loyalty-3` would wait until second 60.
 #
@@ -72,28 +72,17 @@ with course.fold("idle_seconds", idle_seconds, 0):
 # | | classic group | `group.protocol=consumer` |
 # |---|---|---|
 # | `onPartitionsRevoked` gets | all partitions (default assignor) | only what this member must give back; a commit inside the call is still accepted |
-# | a commit during a change | can fail with `REBALANCE_IN_PROGRESS` | succeeds: the member keeps its member epoch until it has given the partition back |
-# | the retention of 7 days begins (lesson 09) | when the group becomes Empty | at the last commit, if no member reads the topic |
+# | a commit during a change | can fail with `REBALANCE_IN_PROGRESS` | succeeds, because the members do not join again together |
+# | the retention of 7 days begins (lesson 09) | when the group becomes Empty | at the last commit of a partition, if no member reads its topic |
 #
-# **The trap is the retention**: a quiet partition had its last commit perhaps 8 days ago. If you stop the service, the next check deletes its offset. So call `commitSync()` without arguments before you close a consumer, which commits the positions of all its partitions.
+# **The trap is the retention.** If nothing was written to a partition for 8 days, its last commit is 8 days old, so its offset is deleted soon after the service stops. `commitSync()` without arguments commits the positions of all partitions of a consumer, so call it before you close the consumer.
 #
-# <details><summary>How to change a running service</summary>
-#
-# You can change its consumers one after the other, because a group may have members of both protocols (`group.consumer.migration.policy=bidirectional`, the default; the other values are `upgrade`, `downgrade` and `disabled`). Remove these settings first, or the consumer does not start:
-#
-# | remove from the client | set instead |
-# |---|---|
-# | `session.timeout.ms`, `heartbeat.interval.ms` | `group.consumer.session.timeout.ms`, `group.consumer.heartbeat.interval.ms` of the broker (45 and 5 seconds) |
-# | `partition.assignment.strategy` | `group.remote.assignor`: `uniform` or `range`, the same in all members |
-#
-# When the first consumer with `group.protocol=consumer` joins, the broker writes one batch: it deletes the classic group, and writes the classic members and the new one as members of a consumer group. The generation becomes the group epoch. The classic members go on with JoinGroup and SyncGroup. When the last new member leaves, the group becomes a classic group again.
-#
-# </details>
+# Consumers can change to the new protocol one after the other; the handbook says [how to change a running service](../docs/handbook/protocols.md#how-to-change-a-running-service).
 
 # %% [markdown]
 # ## The first member: five records
 #
-# A classic rebalance ends for all members in one moment, so one record at its end is enough. In a consumer group, the coordinator itself computes the assignments, and a member learns from the answers to its heartbeats what to give back and what to read. Each member is ready at its own time, so there is **no record of a rebalance**, and the coordinator writes each step when it happens. When the first member of `loyalty` subscribed to `orders`, a 4.3.1 broker wrote one batch:
+# A classic rebalance ends for all members in one moment, so one record at its end is enough. In a consumer group, each member changes at its own time, so there is **no record of a rebalance**. The coordinator computes the assignments, and writes each step when it happens. When the first member of `loyalty` subscribed to `orders`, a 4.3.1 broker wrote one batch:
 
 # %%
 import kafkagroups as kg
@@ -104,17 +93,26 @@ course.print_protocol_lines(loyalty, "loyalty", last_offset=4)
 # %% [markdown]
 # ## Three epochs
 #
-# Each record is one step:
+# An [*epoch*](../docs/handbook/glossary.md#epoch) is a number that only rises. Three epochs say how far a change of the group has come:
+#
+# - *Has the group changed?* The [**group epoch**](../docs/handbook/glossary.md#group-epoch) rises when a member, a subscription or the number of a topic's partitions changes.
+# - *Is the plan for this change ready?* Then the [**assignment epoch**](../docs/handbook/glossary.md#assignment-epoch) is set to the group epoch.
+# - *Does this member follow the plan?* Each member has a [**member epoch**](../docs/handbook/glossary.md#member-epoch). The member first gives back the partitions that the plan gives to others. Then its member epoch is set to the assignment epoch.
+#
+# ```
+# changed          ≥   planned            ≥   done
+# group epoch 2        assignment epoch 2     member epoch 2     after record 4
+# ```
+#
+# Each of the five records is one step. (The first epoch is 2, because 4.3 creates a group with group epoch 1.)
 #
 # | record | step | type | what the record says |
 # |---|---|---|---|
 # | 0 | A member joins. | 5 | the member, with its subscription |
-# | 1 | The group has changed. | 3 | the [group epoch](../docs/handbook/glossary.md#group-epoch), which rises when a member, a subscription or the number of a topic's partitions changes |
+# | 1 | The group has changed. | 3 | the group epoch |
 # | 2 | The coordinator computes a plan. | 7, for each member | the [**target**](../docs/handbook/glossary.md#target): the partitions that the member should have |
-# | 3 | The plan is complete. | 6 | the [assignment epoch](../docs/handbook/glossary.md#assignment-epoch), which is set to the group epoch when its targets are ready |
-# | 4 | A member follows. | 8, for each member | the [**current assignment**](../docs/handbook/glossary.md#current-assignment): the partitions that the member may read now, and its [member epoch](../docs/handbook/glossary.md#member-epoch) |
-#
-# An [*epoch*](../docs/handbook/glossary.md#epoch) is a number that only rises. (4.3 creates a group with group epoch 1, and the first member raises it to 2.) A member epoch rises to the assignment epoch when the member has given back everything that is not in its target. So the three epochs say how far a change has come.
+# | 3 | The plan is complete. | 6 | the assignment epoch |
+# | 4 | A member follows. | 8, for each member | the [**current assignment**](../docs/handbook/glossary.md#current-assignment): the partitions that the member may read now, with its member epoch |
 
 # %% [markdown]
 # ## A second member joins
@@ -145,30 +143,30 @@ with course.fold("partitions_of_loyalty_2", partitions_of_loyalty_2, len(sixth.a
 #
 # ## Revoke first, then assign
 #
-# So `loyalty-1` must give `orders-2` back first. (Record 14 only changes the previous member epoch.) Three heartbeats caused the records 15 to 17:
+# So `loyalty-1` must give `orders-2` back first. Three heartbeats caused the records 15 to 17 (record 14 changes nothing that matters here):
 
 # %%
 course.print_protocol_lines(loyalty, "loyalty", first_offset=15, last_offset=17)
 
 # %% [markdown]
-# This is the whole change, with each member's epoch and its partitions of `orders`:
+# This is the whole change, with each member's epoch and its partitions of `orders`. The group epoch and the assignment epoch are 3 all the time, so a member with member epoch 2 is not done:
 #
 # | record | what happens | `loyalty-1` | `loyalty-2` |
 # |---|---|---|---|
-# | 13 | `loyalty-2` has nothing to give back, so it enters member epoch 3 at once. | epoch 2: 0, 1, 2 | epoch 3: none |
+# | 13 | `loyalty-2` has nothing to give back, so its member epoch is 3 at once. | epoch 2: 0, 1, 2 | epoch 3: none |
 # | 15 | The answer to a heartbeat tells `loyalty-1` to revoke `orders-2`. | epoch 2: 0, 1, must revoke 2 | epoch 3: none |
-# | 16 | The next heartbeat of `loyalty-1` no longer lists `orders-2`. | epoch 3: 0, 1 | epoch 3: none |
+# | 16 | The next heartbeat of `loyalty-1` no longer lists `orders-2`, so its member epoch rises. | epoch 3: 0, 1 | epoch 3: none |
 # | 17 | `orders-2` is free, and `loyalty-2` receives it with its next heartbeat. | epoch 3: 0, 1 | epoch 3: 2 |
 #
-# The current assignment also contains the *state* of the member:
+# The current assignment also contains the *state* of the **member**, as a number:
 #
 # | state | name | the member |
 # |---|---|---|
-# | 0 | Stable | has what it should have in its member epoch. (The group epoch may already be higher.) |
-# | 1 | UnrevokedPartitions | must give partitions back before it enters the next member epoch. |
-# | 2 | UnreleasedPartitions | has entered the member epoch, and waits for partitions that other members still have. |
+# | 0 | Stable | has all partitions of the plan that it follows (a newer plan may exist) |
+# | 1 | UnrevokedPartitions | must give partitions back before its member epoch rises |
+# | 2 | UnreleasedPartitions | has the newer member epoch, and waits for partitions that other members still have |
 #
-# A member that gives nothing back within `max.poll.interval.ms` (5 minutes) is removed.
+# A member that does not give its partitions back within `max.poll.interval.ms` (5 minutes) is removed.
 #
 # <details><summary>The bytes of a current assignment</summary>
 #
@@ -199,12 +197,12 @@ course.Epochs(loyalty, "loyalty")
 # %% [markdown]
 # ## The state of a group is computed
 #
-# No record contains the state of a consumer group. The coordinator computes it from the epochs:
+# A member's state is in its record, but no record contains the state of the **group**. The coordinator computes it from the epochs:
 #
 # - **Empty**: the group has no members.
 # - **Assigning**: the group epoch is above the assignment epoch, so the targets are not computed yet.
 # - **Reconciling**: the targets are computed, but at least one member has not reached its target.
-# - **Stable**: every member has reached its target, so its member epoch is the assignment epoch, and its state is 0.
+# - **Stable**: every member has reached its target: its member epoch is the assignment epoch, and its state is 0.
 #
 # ## Exercise: the state of a group
 #
@@ -260,27 +258,6 @@ course.compare_with_broker(ours, real, "4.3.1", verb="wrote")
 # The real broker, which did not crash there, wrote the same two records, so the members notice nothing. Only timers are lost, because they are not in the log: each member gets a full session, and `loyalty-1` has five more minutes to give the partition back.
 
 # %% [markdown]
-# ## Exercise for later: after record 29, on paper
-#
-# A consumer group may also have members that still use the classic protocol. Their records have the same types, and with each JoinGroup, their record of type 5 is written again. In the group `up`, `classic-a` had the three partitions of `orders`, and `classic-b` the three of `clicks`. Then `consumer-c` joined, and a 4.4.0 broker wrote:
-
-# %%
-up = course.find_data("new_protocols/4.4.0-migration/__consumer_offsets-3")
-course.print_protocol_lines(up, "up", first_offset=14, last_offset=21)
-course.print_protocol_lines(up, "up", first_offset=24, last_offset=29)
-
-# %% [markdown]
-# The brokers crash right after record 29. Write what the next coordinator finds: the state of the group, the member that has not reached epoch 3, and the partition that nobody has: `("…", "…", "…")`.
-
-# %%
-# exercise: after_record_29
-after_record_29 = ...
-
-# %%
-course.check("after_record_29", after_record_29)
-# course.hint("after_record_29")
-
-# %% [markdown]
 # ## Exercise: whom does the group wait for?
 #
 # The group `pos` has been Reconciling for three minutes, and `c` reads nothing. `kafka-consumer-groups.sh --describe --group pos --members --verbose` prints:
@@ -302,50 +279,38 @@ course.check("waits_for", waits_for)
 # course.hint("waits_for")
 
 # %% [markdown]
+# ## Exercise for later: after record 29, on paper
+#
+# A consumer group can also have members that still use the classic protocol, and their records have the same types. In the group `up`, `classic-a` had the three partitions of `orders`, and `classic-b` the three of `clicks`. Then `consumer-c` joined, and a 4.4.0 broker wrote these records. (The records 24, 26 and 28 repeat what is known: a classic member joined again.)
+
+# %%
+up = course.find_data("new_protocols/4.4.0-migration/__consumer_offsets-3")
+course.print_protocol_lines(up, "up", first_offset=14, last_offset=21)
+course.print_protocol_lines(up, "up", first_offset=24, last_offset=29)
+
+# %% [markdown]
+# The brokers crash right after record 29. Write what the next coordinator finds: the state of the group, the member that has not reached epoch 3, and the partition that nobody has: `("…", "…", "…")`.
+
+# %%
+# exercise: after_record_29
+after_record_29 = ...
+
+# %%
+course.check("after_record_29", after_record_29)
+# course.hint("after_record_29")
+
+# %% [markdown]
 # ## Share groups and streams groups
 #
-# Two more types of groups record the same steps, in [record types](../docs/handbook/records.md) of their own. Only what a member receives differs:
+# Two more kinds of groups record the same steps, in [record types](../docs/handbook/records.md) of their own. Only what a member receives differs:
 #
 # - In a [share group](../docs/handbook/glossary.md#share-group), several members read one partition, and each message goes to one of them.
 # - A member of a [streams group](../docs/handbook/glossary.md#streams-group) receives [**tasks**](../docs/handbook/glossary.md#task): `1_0` is partition 0 of part 1 of its program. The parts are the [**topology**](../docs/handbook/glossary.md#topology).
 
 # %% [markdown]
-# ## The order of tombstones
+# ## How a group ends
 #
-# A broker deletes the parts of a group before the group. When the last member leaves, it deletes the current assignment, the target and the member, in this order. When an administrator deletes the group, the offsets go first and the group epoch goes last. If the tombstone of a group arrives while a part of the group is still in memory, the tombstone of this part must be missing. So a load refuses:
-#
-# | the tombstone of | if the group still has |
-# |---|---|
-# | a member | the current assignment or the target of this member |
-# | the assignment epoch | a target |
-# | the group epoch | a member, a target or the assignment epoch |
-#
-# Then the load of the **whole partition** stops, and clients get `NOT_COORDINATOR` for all its groups.
-#
-# <details><summary>What may come in any order?</summary>
-#
-# A tombstone that finds nothing to delete is accepted, because the cleaner may have removed the record. *Values* may come in any order, too: if the cleaner has removed an old record of a member, the member's newest record can stand behind its target.
-#
-# </details>
-#
-# ## A bug of 4.3.1 and 4.4.0: missing tombstones
-#
-# These releases can write a log that they cannot load. When a member joins under the name of an Empty group of another type, the broker first deletes the old group. In a rare case, the tombstones of this group are [**missing**](../docs/handbook/glossary.md#missing-tombstone), as here (4.3.1):
-#
-# 1. `s2` was an Empty **streams** group, with record 40 as its newest record.
-# 2. A classic consumer sent JoinGroup for `s2`, with an unknown member id. The broker removed the streams group from its **memory** and prepared the tombstones. Then it refused the request, and wrote nothing.
-# 3. A consumer with `group.protocol=consumer` joined. The broker no longer knew the streams group, so it wrote the **consumer** group without tombstones:
-#
-# ```
-# └ 40: type 17, group epoch 3
-# ┌ 42: type  5, member consumer-new
-# ```
-#
-# The running broker shows no sign of the bug. But the next load still has the streams group in memory when it reads record 42, the member of a consumer group. It stops, because a group has only one type.
-#
-# So **run `kafkagroups check` on a copy before you restart** such a broker. It names the record, the releases that load the log, and a remedy: with `--cut 42`, a copy ends before record 42. This copy loses five records of `s2`, whose new member joins again, and no offset of another group. The [runbook](../docs/operator.md#1-a-partition-does-not-load) brings the copy back.
-#
-# No release that we know repairs the bug, so delete an Empty group before clients of another type use its name (`kafka-groups.sh --bootstrap-server localhost:9092 --list` prints the types).
+# A broker deletes the parts of a group before the group: when the last member leaves, it writes the tombstones of the current assignment, the target and the member, in this order. When an administrator deletes the group, the tombstones of the assignment epoch and of the group epoch come last, in this order. A load relies on this order: it stops at the tombstone of a group that still has a part, because the tombstone of this part was lost or comes too late. Then **no group of the partition** is loaded. The handbook has [the rules](../docs/handbook/protocols.md#the-order-of-tombstones), and a [bug of 4.3.1 and 4.4.0](../docs/handbook/protocols.md#a-bug-of-431-and-440-missing-tombstones) that leaves [tombstones out](../docs/handbook/glossary.md#missing-tombstone).
 
 # %% [markdown]
 # ## Where 3.9 differs
@@ -382,7 +347,7 @@ course.check("waits_for", waits_for)
 #
 # ## For your consumer
 #
-# Before you stop a service with `group.protocol=consumer`, call `commitSync()` without arguments.
+# Before you stop a service with `group.protocol=consumer`, call `commitSync()` without arguments in each consumer.
 
 # %% [markdown]
 # ## At 3 am
@@ -392,7 +357,7 @@ course.check("waits_for", waits_for)
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
 # | A group stays Reconciling | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group loyalty --members --verbose` | A member with CURRENT-EPOCH below TARGET-EPOCH has not revoked its partitions | Restart this member |
-# | `Failed to load metadata … Replaying record … failed` | `kafkagroups check PATH --kafka 4.3.1` | It names the refused record, the lost groups, and a remedy | Lesson 11, with a shorter copy |
+# | `Failed to load metadata … Replaying record … failed` | `kafkagroups check PATH --kafka 4.3.1` | It names the refused record, the lost groups, and a remedy | The [runbook](../docs/operator.md#1-a-partition-does-not-load) |
 # | You plan a restart | `kafkagroups check PATH --kafka 4.3.1` | Whether the next load stops | Repair first |
 #
 # <details><summary>In Kafka</summary>
@@ -405,7 +370,6 @@ course.check("waits_for", waits_for)
 # | building the records | `GroupCoordinatorRecordHelpers` |
 # | applying a record in a load | `GroupCoordinatorShard.replay`, `GroupMetadataManager.replay` |
 # | the state of a group | `ConsumerGroup.maybeUpdateGroupState` |
-# | the bug with the missing tombstones | `GroupMetadataManager.classicGroupJoinToClassicGroup` |
 # | classic and consumer members | `ConsumerGroup.fromClassicGroup` |
 #
 # </details>

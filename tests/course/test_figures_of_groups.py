@@ -28,7 +28,7 @@ CLASSIC = 1
 
 def read_groups(*options):
     """Return the words for each of the shop's groups."""
-    lines = (line.partition(": ") for line in grid().text(*options))
+    lines = (line.partition(": ") for line in grid().text(*options, 0))
     return {name: words for name, _, words in lines if name in SHOP}
 
 
@@ -65,10 +65,11 @@ def test_a_group_that_moved_back_finds_its_oldest_copy():
 def test_a_typed_group_is_marked_with_its_cell_under_both_counts():
     content = grid().compute_content(" my-service ")
     homes = [partition_for("my-service", count) for count in (50, 60)]
-    assert f"my-service: partition {homes[0]}" in content.scenes[0, NEW].text
-    assert f"my-service: {homes[0]} → {homes[1]}" in content.scenes[1, NEW].text
+    assert f"my-service: partition {homes[0]}" in content.scenes[0, NEW, 0].text
+    assert f"my-service: {homes[0]} → {homes[1]}" in content.scenes[1, NEW, 0].text
+    assert content.controls[2].options[content.controls[2].initial] == "my-service"
     again = grid().compute_content("billing")
-    assert len([line for line in again.scenes[0, NEW].text if line.startswith("billing: ")]) == 1
+    assert len([line for line in again.scenes[0, NEW, 0].text if line.startswith("billing: ")]) == 1
 
 
 # Lesson 04: where an offset is after each step, and what the next broker answers after a power cut.

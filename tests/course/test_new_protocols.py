@@ -20,6 +20,7 @@ PROTOCOLS = DATA / "new_protocols"
 ANSWERED = json.loads((PROTOCOLS / "answers.json").read_text())
 GHOSTS = ["4.3.1-ghost", "4.4.0-ghost"]
 LOYALTY = str(SHOP / "__consumer_offsets-24")
+HANDBOOK = (DATA.parent / "docs" / "handbook" / "protocols.md").read_text(encoding="utf-8")
 SOURCE = (DATA.parent / "notebooks" / "source" / "13_the_new_protocols.py").read_text(encoding="utf-8")
 
 
@@ -29,9 +30,10 @@ def read_box(title):
     return text.replace("\n# ", "\n")
 
 
-def read_section(heading):
-    [text] = re.findall(rf"^# ## {re.escape(heading)}$(.*?)(?=^# ## |^# %%)", SOURCE, re.M | re.S)
-    return text.replace("\n# ", "\n")
+def read_handbook(heading):
+    """Return the text of a section of the handbook's page about consumer groups."""
+    [text] = re.findall(rf"^## {re.escape(heading)}$(.*?)(?=^## |\Z)", HANDBOOK, re.M | re.S)
+    return text
 
 
 def read_group_errors(name, first, last):
@@ -104,11 +106,11 @@ def test_the_bytes_in_the_box_are_those_of_the_record():
     assert bytes.fromhex("".join(shown)) == key[:2] + value
 
 
-def test_the_records_in_the_section_are_those_of_the_log_and_the_cut_loads(capsys, tmp_path):
+def test_the_records_in_the_handbook_are_those_of_the_log_and_the_cut_loads(capsys, tmp_path):
     """Partition 3 does not load (request 85). The shorter copy has the offsets that the clients had committed."""
     log = PROTOCOLS / "4.3.1-ghost" / "__consumer_offsets-3"
     course.print_protocol_lines(log, "s2", first_offset=40, last_offset=42)
-    section = read_section("A bug of 4.3.1 and 4.4.0: missing tombstones")
+    section = read_handbook("A bug of 4.3.1 and 4.4.0: missing tombstones")
     assert capsys.readouterr().out in section
     [finding] = kg.check(log, kafka="4.3.1").findings
     assert "4.0.0 to 4.0.2" in finding.remedy and "loses 5 records of s2" in finding.remedy

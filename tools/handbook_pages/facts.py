@@ -158,6 +158,21 @@ class TransitionFacts(Facts):
     member_states: dict[str, str]
 
 
+class Section(Facts):
+    """A section of a page, as Markdown."""
+
+    title: str
+    text: str
+
+
+class ProtocolFacts(Facts):
+    """protocols.yaml: what an operator of consumer groups looks up."""
+
+    about: str
+    source: str
+    sections: list[Section]
+
+
 class CleanerRule(Facts):
     """A rule of the cleaner, its place in Kafka, and the function "module.function" of kafkagroups/log/."""
 
@@ -191,6 +206,10 @@ def read_transitions() -> TransitionFacts:
 
 def read_cleaner_rules() -> CleanerFacts:
     return _read("cleaner.yaml", CleanerFacts)
+
+
+def read_protocols() -> ProtocolFacts:
+    return _read("protocols.yaml", ProtocolFacts)
 
 
 def _read(name: str, facts: type[_Facts]) -> _Facts:

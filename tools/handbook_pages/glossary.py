@@ -21,10 +21,15 @@ LINK = re.compile(r"\]\(\.\./docs/handbook/glossary\.md#([\w-]+)\)")
 FURTHER_PAGES = {
     "coordinator": ["events.md"],
     "pending": ["events.md", "tombstones.md"],
+    "missing tombstone": ["protocols.md"],
     "tombstone": ["tombstones.md"],
 }
 """The pages of the handbook that say more about a term."""
-TITLES = {"events.md": "What a coordinator does, by event", "tombstones.md": "What a tombstone deletes"}
+TITLES = {
+    "events.md": "What a coordinator does, by event",
+    "protocols.md": "Consumer groups at work",
+    "tombstones.md": "What a tombstone deletes",
+}
 
 
 class Term(NamedTuple):

@@ -95,8 +95,7 @@ ProtocolLists = list[list[str]]
 def _select_protocol(members: ProtocolLists) -> str:
     group = ClassicGroup(group_id="g", kafka=(3, 9, 2), state_timestamp=None)
     for number, names in enumerate(members):
-        protocols = [(name, b"") for name in names]
-        group.add(ClassicMember(f"m{number}", None, "", "", 0, 0, "consumer", protocols))
+        group.add(ClassicMember(f"m{number}", None, "", "", 0, 0, "consumer", [(name, b"") for name in names]))
     return group.select_protocol()
 
 
@@ -207,13 +206,8 @@ def _list_expired_wrongly(mistake: str, group: ExpiringGroup, now: int, retentio
             expiry_day = requested_day
         is_due = now > expiry_day if mistake == "excludes the expiry day" else now >= expiry_day
         is_read = TopicPartition.parse(name).topic in group.read_topics
-        keeps = has_members
-        if (
-            group.state == "Stable"
-            and group.type == "consumer"
-            and mistake != "keeps everything of groups with members"
-        ):
-            keeps = is_read
+        looks_at_topics = group.type == "consumer" and mistake != "keeps everything of groups with members"
+        keeps = is_read if group.state == "Stable" and looks_at_topics else has_members
         forgets_members = {
             "keeps nothing if Stable": group.state == "Stable",
             "keeps only read topics in a rebalance": group.state == "PreparingRebalance" and not is_read,

@@ -135,8 +135,9 @@ def draw_block(number: int, place: Place, data: bytes, value: str, tone: Tone, *
     most = int((place.width - 4) / measure_text("0", _SIZE))
     lines = (_find_label(span), data[: place.shown].hex(" ") + rest, shorten(value, most))
     frame = (place.x, place.y, place.width, _BLOCK_HEIGHT)
-    box = Box(f"block {number}", *frame, lines, tone, _SIZE, hue=_HUE_BY_KIND[kind], choice=("field", number))
-    return replace(box, is_bold=tone is not Tone.PLAIN, is_dashed=is_new, is_hollow=not is_read)
+    style: dict[str, Any] = {"hue": _HUE_BY_KIND[kind], "choice": ("field", number), "is_dashed": is_new}
+    box = Box(f"block {number}", *frame, lines, tone if is_read else Tone.MUTED, _SIZE, **style)
+    return replace(box, is_bold=tone is not Tone.PLAIN, is_hollow=not is_read)
 
 
 def draw_changed_byte(place: Place, position: int, byte: int) -> Iterator[Mark]:
@@ -184,8 +185,9 @@ def _shade(block: Box, selected: Place) -> Box:
     """Return a block with its colour, if the checksum is selected: row by row, each is covered."""
     if selected.span.field != "crc":
         return block
-    delay = (block.y - selected.y) / _ROW_HEIGHT * _SECONDS_PER_ROW
-    return replace(block, is_hollow=False, delay=delay)
+    return replace(
+        block, is_hollow=False, tone=Tone.PLAIN, delay=(block.y - selected.y) / _ROW_HEIGHT * _SECONDS_PER_ROW
+    )
 
 
 def draw_cuts(places: Sequence[Place], spans: Sequence[Span], wrong: Set[tuple[str, str]]) -> Iterator[Box]:
@@ -359,8 +361,7 @@ class ByteRibbon(Figure):
             takes = "byte is" if count == 1 else f"{count} bytes are"
             return f"No field name is stored, so a reader counts bytes: the first {takes} “{name}”."
         takes = "the next byte is" if count == 1 else f"the next {count} bytes are"
-        size = len(self.bytes_by_part[span.part])
-        counted = _find_end(span, size) - span.end
+        counted = _find_end(span, len(self.bytes_by_part[span.part])) - span.end
         has = "covers has a frame" if span.field == "crc" else "counts ends where the bracket ends"
         reach = f" What it {has}: {counted} bytes." if counted > 0 else ""
         return f"The reader has counted {span.start} bytes of the {span.part}, so {takes} “{name}”.{reach}"
@@ -403,8 +404,7 @@ class RecordRibbon(ByteRibbon):
     when_believed = "A record has no checksum of its own, so the reader believes the new values."
 
     def __init__(self, key: bytes, value: bytes | None) -> None:
-        parts = {"key": key} if value is None else {"key": key, "value": value}
-        super().__init__("One record, byte by byte", parts)
+        super().__init__("One record, byte by byte", {"key": key} if value is None else {"key": key, "value": value})
 
     def read_spans(self, bytes_by_part: Mapping[str, bytes]) -> list[Span]:
         return list(annotate(bytes_by_part["key"], bytes_by_part.get("value")))

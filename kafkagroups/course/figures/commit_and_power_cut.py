@@ -11,8 +11,8 @@ from kafkagroups.coordinator import DiskLogs, GroupCoordinator, HeldLogs, NewBat
 from kafkagroups.coordinator.logs import AppendCallback
 from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
 from kafkagroups.course.broker import start_broker, start_follower
-from kafkagroups.course.figures.figure import Content, Control, Figure
-from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone
+from kafkagroups.course.figures.figure import Content, Control, Figure, squeeze_right
+from kafkagroups.course.figures.marks import Arrow, Box, Label, Line, Mark, Scene, Tone
 from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.records.offset_commit import OffsetCommitValue
 from kafkagroups.records.serde import decode
@@ -21,6 +21,7 @@ _GROUP = "dashboard"
 _PARTITION = TopicPartition("orders", 0)
 _MIDDLES = {"answer": 51, "newest": 169, "fetched": 267, "log": 365, "replica": 500}
 """The middle of the slot of each place."""
+_HEIGHT = 282
 _CHIP_WIDTH = 38
 _DELAY = 0.4
 """The seconds until the replica has the record. Only then it counts."""
@@ -120,7 +121,8 @@ class CommitAndPowerCut(Figure):
         def draw(step: int, power: int) -> Scene:
             return self._draw(step, is_cut=power == 1)
 
-        super().__init__(Content.draw("A commit, and a power cut at any step", 282, (steps, powers), draw))
+        title = "A commit, and a power cut at any step"
+        super().__init__(Content.draw(title, _HEIGHT, (steps, powers), draw, narrow=squeeze_right(2, _HEIGHT, 0.625)))
 
     def _draw(self, step: int, *, is_cut: bool) -> Scene:
         name, sentence = list(_STEPS.items())[step]
@@ -136,33 +138,35 @@ class CommitAndPowerCut(Figure):
             values = (now.newest, now.fetched, now.log, now.replica, now.answer)
             text += [f"{kafka}, {name}: {value}" for name, value in zip(names, values, strict=True)]
         if not is_cut:
-            style: dict[str, Any] = {"is_bold": True, "is_pinned": True, "delay": _DELAY}
+            style: dict[str, Any] = {"is_bold": True, "delay": _DELAY}
             origin = f"3.9.2 fetched {now.fetched}"
             marks += [
-                Arrow("reads", 267, 187, 267, 228, Tone.LIVE, is_pinned=True),
+                Arrow("reads", 267, 194, 267, 228, Tone.LIVE),
                 Box("fetch", 143, 230, 248, 46, ("a fetch now returns", ""), Tone.LIVE, **style),
                 Box(f"fetch {now.fetched}", 248, 255, 38, 18, (now.fetched,), hue=_GROUP, origin=origin, **style),
             ]
             text.append(f"a fetch now returns: {now.fetched}")
-            return Scene(tuple(marks), f"{name}. {sentence}", tuple(text))
+            line = Line(f"{name}: a fetch returns {now.fetched}", Tone.LIVE)
+            return Scene(tuple(marks), sentence, tuple(text), lines=(line,))
         whole = now.next_with_whole_log
         confirmed = now.next_with_confirmed_log
         either = " or ".join(dict.fromkeys([whole, confirmed]))
         differs = whole != confirmed
         marks += [
-            Label("next title", 129, 222, "The next broker loads its log and answers", is_bold=True, is_pinned=True),
-            _draw_answer("whole", 129, ("the whole log", whole), Tone.NEW, differs=differs),
-            Label("sign", 280, 259, "≠" if differs else "=", "middle", size=20, is_bold=True, is_pinned=True),
-            _draw_answer("confirmed", 293, ("confirmed part", confirmed), Tone.WAIT, differs=differs),
+            Label("next title", 129, 222, "The next broker loads its log and answers", is_bold=True),
+            _draw_answer(f"log {whole}", 129, ("the whole log", whole), Tone.NEW, differs=differs),
+            Label("sign", 280, 259, "≠" if differs else "=", "middle", size=20, is_bold=True),
+            _draw_answer(f"replica {confirmed}", 293, ("confirmed part", confirmed), Tone.WAIT, differs=differs),
         ]
         text.append(f"after a power cut, with the whole log: {whole}")
         text.append(f"after a power cut, with the confirmed records: {confirmed}")
-        caption = f"The power fails after “{name}”, and the memory is lost. The next broker answers {either}."
-        return Scene(tuple(marks), caption, tuple(text))
+        line = Line(f"{name}, then a power cut: the next broker answers {either}", Tone.ERROR)
+        caption = "The memory is lost. The next broker has the whole log, or the part that the replica confirmed."
+        return Scene(tuple(marks), caption, tuple(text), lines=(line,))
 
 
 def _draw_answer(key: str, x: float, lines: tuple[str, ...], tone: Tone, *, differs: bool) -> Box:
-    return Box(key, x, 230, 138, 46, lines, tone if differs else Tone.LIVE, is_bold=differs, is_pinned=True)
+    return Box(key, x, 230, 138, 46, lines, tone if differs else Tone.LIVE, is_bold=differs, origin=f"3.9.2 {key}")
 
 
 def _draw_broker(kafka: str, top: float, now: Moment, before: Moment, *, is_cut: bool) -> Iterator[Mark]:
@@ -179,8 +183,9 @@ def _draw_broker(kafka: str, top: float, now: Moment, before: Moment, *, is_cut:
         middle = _MIDDLES[place]
         value = getattr(now, place)
         is_lost = is_cut and place in ("newest", "fetched")
-        if is_lost or place in ("answer", "replica"):
-            tone = Tone.DEAD if is_lost else Tone.MUTED
+        if is_lost or place in ("answer", "fetched", "replica"):
+            usual = Tone.LIVE if place == "fetched" else Tone.MUTED
+            tone = Tone.DEAD if is_lost else usual
             yield Box(f"{kafka} {place}", middle - 45, top + 31, 90, 56, tone=tone, is_gone=is_lost)
         yield Label(f"{kafka} name {place}", middle, top + 46, name, "middle")
         if value == "waits" or (place, value) == ("newest", "–"):

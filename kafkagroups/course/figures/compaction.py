@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from kafkagroups import CleanerConfig, compact
 from kafkagroups.course.cleaner_passes import CleanerPass, find_results, read_horizons
-from kafkagroups.course.figures.figure import Content, Control, Figure
+from kafkagroups.course.figures.figure import Content, Control, Figure, squeeze_right
 from kafkagroups.course.figures.marks import DASHED, HATCHED, KEY, Arrow, Box, Label, Mark, Scene, Tone
 from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.course.small_logs import HOUR_MS, START_MS, SmallRecord, write_small_log
@@ -33,25 +33,18 @@ _ACTIVE_STARTS = (16, 8)
 
 
 _MARKER = SmallRecord(producer=7, ends=ControlType.COMMIT)
+
+
+def _list_commits(words: str, producer: int = 0) -> list[SmallRecord]:
+    """Read words such as "A1" and "B∅", which are the names of the records in the picture."""
+    return [SmallRecord(word[0], None if word[1] == "∅" else int(word[1]), producer) for word in words.split()]
+
+
 _LOG = (
-    SmallRecord("A", 1),
-    SmallRecord("B", 1),
-    SmallRecord("A", 2),
-    SmallRecord("C", 1),
-    SmallRecord("B", None),
-    SmallRecord("A", 3, producer=7),
-    SmallRecord("C", 2, producer=7),
+    *_list_commits("A1 B1 A2 C1 B∅"),
+    *_list_commits("A3 C2", 7),
     _MARKER,
-    SmallRecord("A", 4),
-    SmallRecord("C", 3),
-    SmallRecord("A", 5),
-    SmallRecord("D", 1),
-    SmallRecord("A", 6),
-    SmallRecord("D", 2),
-    SmallRecord("A", 7),
-    SmallRecord("C", 4),
-    SmallRecord("A", 8),
-    SmallRecord("D", 3),
+    *_list_commits("A4 C3 A5 D1 A6 D2 A7 C4 A8 D3"),
 )
 _SIGNS = (("marker", "M"), ("tombstone", "∅"))
 _LEGEND = (HATCHED, DASHED, *(Box(name, *KEY, (sign,), is_hollow=True) for name, sign in _SIGNS))
@@ -99,7 +92,9 @@ class Compaction(Figure):
             return _draw(step, passes[start, is_open], start, is_open)
 
         title = "Three passes of the log cleaner"
-        super().__init__(Content.draw(title, 324, controls, draw, legend=_LEGEND, fold=_LEFT, squeeze=0.57))
+        super().__init__(
+            Content.draw(title, 324, controls, draw, legend=_LEGEND, narrow=squeeze_right(_LEFT, 324, 0.57))
+        )
 
 
 def list_entries(is_open: bool) -> list[SmallRecord]:
@@ -209,12 +204,11 @@ def _draw_frame(active_start: int) -> Iterator[Mark]:
 
 
 def _draw_titles(rows: list[list[int]]) -> Iterator[Mark]:
-    """The titles cover what a narrow picture scrolls below them."""
     for row, step in enumerate(_STEPS):
         lines = (*wrap(step, 8), *map(_count, rows[row : row + 1]))
         delay = _SECONDS_PER_RECORD * len(_LOG) * bool(row)
-        style: dict[str, Any] = {"is_pinned": True, "is_bold": True, "delay": delay}
-        yield Box(f"cover {row}", 1, _find_top(row) - 22, _LEFT - 8, 70, lines, Tone.PAGE, 11, **style)
+        style: dict[str, Any] = {"is_bold": True, "delay": delay}
+        yield Box(f"title {row}", 1, _find_top(row) - 22, _LEFT - 8, 70, lines, Tone.PAGE, 11, **style)
 
 
 def _draw_row(log: Path, row: int) -> Iterator[Mark]:
@@ -223,8 +217,7 @@ def _draw_row(log: Path, row: int) -> Iterator[Mark]:
     for base in sorted(int(path.stem) for path in log.glob("*.log")):
         if base:
             x = _find_left(base) - 1.6
-            key = f"segment {row} {base}"
-            yield Arrow(key, x, y - 4, x, y + 28, is_dashed=True, has_head=False, delay=delay)
+            yield Arrow(f"segment {row} {base}", x, y - 4, x, y + 28, is_dashed=True, has_head=False, delay=delay)
 
 
 def _draw_record(place: int, row: int, offset: int, entry: SmallRecord) -> Box:

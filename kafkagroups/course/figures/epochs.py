@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kafkagroups.course.figures.figure import Content, Control, Figure
-from kafkagroups.course.figures.marks import Arrow, Box, Label, Line, Mark, Scene, Tone
+from kafkagroups.course.figures.figure import Content, Control, Figure, Part
+from kafkagroups.course.figures.marks import WIDTH, Arrow, Box, Label, Line, Mark, Scene, Tone
 from kafkagroups.course.log_lines import Names, collect_names, describe_record, keep_first_records
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.modern_group import ModernGroup
@@ -88,7 +88,9 @@ class Epochs(Figure):
         revokes = (n for n, state in enumerate(states) if any(member.revoking for member in state.members.values()))
         controls = (Control("record", "step", tuple(names), initial=next(revokes, 0)),)
         title = f"The epochs of the consumer group {group}"
-        super().__init__(Content.draw(title, height, controls, draw, fold=_find_left(len(partitions))))
+        fold = _find_left(len(partitions))
+        narrow = (Part(0, 0, fold, height, (0, 0)), Part(fold, 0, WIDTH, height, (0, height)))
+        super().__init__(Content.draw(title, height, controls, draw, narrow=narrow))
 
 
 def _list_steps(path: str | Path, group: str) -> Iterator[tuple[int, str, _State]]:
@@ -137,13 +139,17 @@ def _draw(state: _State, before: _State, line: str, caption: str, shape: _Shape)
     members, partitions, epochs = shape
     tops = [_MEMBER_TOP + number * _MEMBER_HEIGHT for number in range(len(members))]
     bottom = tops[-1] + _CELL_HEIGHT
+    divider = _find_left(len(partitions)) + 4
     marks: list[Mark] = [
         Label("free title", 4, _FREE_TOP + 29, "no member", tone=Tone.MUTED),
-        Label("epoch title", _AXIS_LEFT - 4, 16, "epoch", "end", Tone.MUTED),
+        Label("member title", 4, 14, "member", is_bold=True),
+        Label("partition title", _CELLS_LEFT, 14, "partitions: has and target", is_bold=True),
+        Label("epoch title", _AXIS_LEFT - 4, 14, "epoch of", "end", is_bold=True),
+        Arrow("divider", divider, 1, divider, bottom, has_head=False),
     ]
     for epoch in epochs:
         x = _find_token(epoch, epochs) + _TOKEN_SIZE / 2
-        marks.append(Label(f"epoch {epoch}", x, 16, str(epoch), "middle", Tone.MUTED))
+        marks.append(Label(f"epoch {epoch}", x, 14, str(epoch), "middle", is_bold=True))
         marks.append(Arrow(f"line {epoch}", x, 22, x, bottom, Tone.MUTED, has_head=False))
     tokens = [("group", 24, state.group_epoch, before.group_epoch)]
     tokens.append(("assignment", 54, state.assignment_epoch, before.assignment_epoch))

@@ -13,7 +13,7 @@ from typing import Any
 
 from kafkagroups.coordinator import GroupCoordinator
 from kafkagroups.course.broker import start_broker
-from kafkagroups.course.figures.figure import Content, Control, Figure
+from kafkagroups.course.figures.figure import Content, Control, Figure, squeeze_right
 from kafkagroups.course.figures.marks import WIDTH, Arrow, Box, Label, Mark, Scene, Tone
 from kafkagroups.course.group_life import GroupLife
 from kafkagroups.course.small_logs import DAY_MS, HOUR_MS, START_MS
@@ -152,7 +152,7 @@ class ExpiryChart(Figure):
             choose("retention", "retention", tuple(f"{days} days" for days in _RETENTIONS)),
         )
         title = "The two clocks of an offset of a classic group (orders-0)"
-        super().__init__(Content.draw(title, _BOTTOM, controls, draw, fold=_find_x(0), squeeze=0.615))
+        super().__init__(Content.draw(title, _BOTTOM, controls, draw, narrow=squeeze_right(_find_x(0), _BOTTOM, 0.615)))
 
 
 def _find_x(day: float) -> float:

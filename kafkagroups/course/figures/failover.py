@@ -8,7 +8,7 @@ from typing import Any
 
 from kafkagroups.coordinator import Errors, GroupCoordinator, TopicPartition
 from kafkagroups.course.broker import start_broker
-from kafkagroups.course.figures.figure import Content, Control, Figure
+from kafkagroups.course.figures.figure import Content, Control, Figure, squeeze_right
 from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone
 from kafkagroups.course.lesson_folders import find_data
 
@@ -67,7 +67,8 @@ class Failover(Figure):
             question = list(_QUESTIONS)[question_number]
             return _draw(phase, sizes[phase], asked, _QUESTIONS[question][0], answers[phase, asked, question])
 
-        super().__init__(Content.draw("A failover of partition 9, and a client that asks", 248, controls, draw))
+        title = "A failover of partition 9, and a client that asks"
+        super().__init__(Content.draw(title, 268, controls, draw, narrow=squeeze_right(2, 268, 0.63)))
 
 
 def _change_state(broker: GroupCoordinator, state: str) -> None:
@@ -115,12 +116,12 @@ def _draw(phase: str, sizes: list[int], asked: int, group: str, answer: str) -> 
     asks: dict[str, Any] = {"origin": "client", "is_dashed": lost, "delay": 0.6}
     tells: dict[str, Any] = {"origin": f"asked {key}" if lost else f"memory {asked}", "delay": 1.2, "is_pinned": True}
     marks += [
-        Box("client", 4, 200, 552, 44, is_hollow=True),
-        Label("client title", 14, 219, "client", is_bold=True, is_pinned=True),
-        Label("answer title", 14, 235, "is told", is_pinned=True),
-        Arrow("question", middle, 199, middle, 171, Tone.NEW, is_dashed=lost),
-        Box(f"asked {key}", left, 138, 152, 24, (f"{group}?",), Tone.NEW, **asks),
-        Box(f"answer {key}", 84, 208, 222, 28, (answer,), tone, is_bold=True, **tells),
+        Box("client", 4, 220, 552, 44, is_hollow=True),
+        Label("client title", 14, 239, "client", is_bold=True, is_pinned=True),
+        Label("answer title", 14, 255, "is told", is_pinned=True),
+        Arrow("question", middle, 219, middle, 191, Tone.NEW, is_dashed=lost),
+        Box(f"asked {key}", left, 156, 152, 24, (f"{group}?",), Tone.NEW, **asks),
+        Box(f"answer {key}", 84, 228, 222, 28, (answer,), tone, is_bold=True, **tells),
     ]
     meaning = _MEANINGS.get(answer, "The leader answers from its memory. It does not read the log.")
     text = [f"phase: {phase}"]
@@ -144,15 +145,14 @@ def _draw_broker(number: int, state: str, size: int) -> Iterator[Mark]:
     yield Label(f"name {number}", left + _COLUMN_WIDTH / 2, 18, f"broker {number + 1}", "middle", is_bold=True)
     style: dict[str, Any] = {"is_hollow": True, "is_dashed": is_dead, "is_gone": is_dead}
     choice = ("broker", number + 1)
-    yield Box(f"frame {number}", left, 26, _COLUMN_WIDTH, 142, tone=_TONES[state], choice=choice, **style)
+    yield Box(f"frame {number}", left, 26, _COLUMN_WIDTH, 162, tone=_TONES[state], choice=choice, **style)
     word = f"✗ {state}" if is_dead else state
     yield Label(f"state {number}", left + _COLUMN_WIDTH / 2, 46, word, "middle", size=13, is_bold=True)
-    words = f"memory: {_name_memory(state, size)}"
-    frame = (left + 12, 54, 152, 44)
-    yield Box(f"memory {number}", *frame, (words, ""), size=11, is_dashed=is_dead, is_hollow=True, delay=0.3)
-    yield Box(f"log {number}", left + 12, 106, 152, 24, ("log of partition 9",))
+    lines = ("memory", _name_memory(state, size), "")
+    yield Box(f"memory {number}", left + 12, 54, 152, 58, lines, size=11, is_dashed=is_dead, is_hollow=True, delay=0.3)
+    yield Box(f"log {number}", left + 12, 120, 152, 30, ("log of partition 9",))
     for cell in range(3 if state == "loading" else size):
         style = {"tone": Tone.LIVE, "origin": f"log {number}", "delay": 0.15 * cell}
         if is_dead:
             style = {"tone": Tone.DEAD, "is_hollow": True, "is_dashed": True, "delay": 0.4 + 0.05 * cell}
-        yield Box(f"cell {number} {cell}", left + 20 + cell * 20, 78, 16, 14, **style)
+        yield Box(f"cell {number} {cell}", left + 20 + cell * 20, 93, 16, 14, **style)

@@ -127,7 +127,6 @@ function drawMark(group, mark, waitMs) {
 // Following ----------------------------------------------------------------------------------------------------------
 
 const findScale = (svg) => svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
-const findCover = (svg) => svg.querySelector(".kg-tone-page")?.mark;
 
 // Where a mark is from left to right, when it is there, and how much it says about a step.
 function findExtent(mark, isMoved) {
@@ -138,36 +137,67 @@ function findExtent(mark, isMoved) {
   return { left, right, end: (mark.delay ?? 0) + (mark.duration ?? 0), weight: isMoved ? 1.5 * weight : weight };
 }
 
-// A picture with a fold has two parts. In a narrow column, the right one stands below the left one, and nothing scrolls.
-function foldMark(mark, { fold, height }) {
-  if (findExtent(mark).left < fold) return mark;
-  const folded = { ...mark, source: mark };
-  for (const [name, distance] of [["x", -fold], ["x1", -fold], ["x2", -fold], ["y", height], ["y1", height], ["y2", height]]) {
-    if (mark[name] !== undefined) folded[name] += distance;
+// In a narrow column, each part of a picture with the layout `narrow` has another place, and can be squeezed.
+function narrowMark(mark, { narrow }) {
+  const findPart = (x, y) =>
+    narrow.find(([left, top, right, bottom]) => x >= left && x < right && y >= top && y < bottom) ?? narrow.at(-1);
+  const move = (x, y) => {
+    const [left, top, , , place, squeeze] = findPart(x, y);
+    return [place[0] + (x - left) * (mark.is_pinned ? 1 : squeeze), place[1] + y - top];
+  };
+  const narrowed = { ...mark, source: mark };
+  if (mark.kind === "arrow") {
+    [narrowed.x1, narrowed.y1] = move(mark.x1, mark.y1);
+    [narrowed.x2, narrowed.y2] = move(mark.x2, mark.y2);
+    return narrowed;
   }
-  return folded;
+  [narrowed.x, narrowed.y] = move(mark.x, mark.y);
+  const squeeze = findPart(mark.x, mark.y)[5];
+  if (mark.is_pinned || squeeze === 1) return narrowed;
+  const [right] = measureNarrow(narrow);
+  if (mark.kind === "box") {
+    const box = squeezeBox(narrowed, move(mark.x + mark.width, mark.y), squeeze);
+    return { ...box, x: Math.min(box.x, right - box.width) };
+  }
+  if (mark.anchor === "middle" && mark.size < 12) narrowed.text = mark.text?.replace(" ", "\n"); // Small words stand below each other.
+  else if (mark.anchor === "start") narrowed.x -= Math.max(0, findExtent(narrowed).right - right);
+  return narrowed;
 }
 
-// In a narrow column, a picture with `squeeze` is as much narrower right of the fold. A box that gets too narrow for its
-// letters has one below the other, and otherwise keeps its width, and the words of a centered label stand below each other.
-function squeezeMark(mark, { fold, squeeze, width }) {
-  const move = (x) => (x < fold ? x : fold + (x - fold) * squeeze);
-  const squeezed = { ...mark, source: mark };
-  for (const name of ["x", "x1", "x2"]) if (mark[name] !== undefined) squeezed[name] = move(mark[name]);
-  const [line = ""] = mark.lines ?? [];
-  if (mark.kind === "box") {
-    squeezed.width = move(mark.x + mark.width) - squeezed.x;
-    const isTight = line.length * mark.size * CHARACTER_WIDTH > squeezed.width;
-    if (isTight && line.length < 3) Object.assign(squeezed, { lines: [...line], size: 11 });
-    else if (isTight) squeezed.width = mark.width;
-  } else if (mark.anchor === "middle") squeezed.text = mark.text?.replace(" ", "\n");
-  else if (mark.text) squeezed.x -= Math.max(0, findExtent(squeezed).right - move(width));
-  return squeezed;
+// A box whose words get too wide has them below each other. Otherwise, it keeps its width, or some of the letters.
+function squeezeBox(box, [right, y], squeeze) {
+  const width = y === box.y && right > box.x ? right - box.x : box.width * squeeze;
+  const lines = box.lines ?? [];
+  const isTight = (texts, size) => texts.some((text) => text.length * size * CHARACTER_WIDTH > width);
+  if (!isTight(lines, box.size)) return { ...box, width };
+  const stacked = lines.join("").length < 3 ? [...lines.join("")] : wrapTexts(lines, (text) => isTight([text], 11));
+  if (!isTight(stacked, 11) && stacked.length * 11 * LINE_HEIGHT <= box.height + 2) return { ...box, width, lines: stacked, size: 11 };
+  if (box.is_bold) return { ...box, x: box.x - Math.min((box.width - width) / 2, 6) };
+  const room = Math.floor(width / (box.size * CHARACTER_WIDTH)) - 1;
+  return { ...box, width, lines: room > 1 ? lines.map((line) => (line.length > room + 1 ? `${line.slice(0, room)}…` : line)) : [] };
+}
+
+function wrapTexts(texts, isTight) {
+  return texts.flatMap((text) => {
+    const lines = [];
+    for (const word of text.split(" ")) {
+      const longer = `${lines.at(-1)} ${word}`;
+      if (lines.length && !isTight(longer)) lines[lines.length - 1] = longer;
+      else lines.push(word);
+    }
+    return lines;
+  });
+}
+
+function measureNarrow(narrow) {
+  const rights = narrow.map(([left, , right, , place, squeeze]) => place[0] + (right - left) * squeeze);
+  const bottoms = narrow.map(([, top, , bottom, place]) => place[1] + bottom - top);
+  return [Math.max(...rights), Math.max(...bottoms)];
 }
 
 // Returns the left side of the part of the picture that shows most of what `due` says, and then of what comes later. If
 // the part that begins at `before` shows all of `due`, it stays. Otherwise there is more of what was before than of what
-// comes. A part has this width between what covers or fades its sides, which the first and the last part do not have.
+// comes. A part has this width between what fades its sides, which the first and the last part do not have.
 function findView(due, later, { width, first, last }, before) {
   const isSeen = (extent, left) =>
     (extent.left >= left - 1 || left <= first) && (extent.right <= left + width + 1 || left >= last);
@@ -183,16 +213,15 @@ function findView(due, later, { width, first, last }, before) {
   return places.reduce((best, left) => (compare(left, best) > 0 ? left : best), before);
 }
 
-// In a narrow column, the picture follows a step: it shows the marks that the step moves, adds or changes, to the right
-// of the pinned box that covers what scrolls below it. What comes late, such as the end of a pass, is shown late, and at
+// In a narrow column, the picture follows a step: it shows the marks that the step moves, adds or changes. What
+// comes late, such as the end of a pass, is shown late, and at
 // the end the place of most of it. `waitMs` is how long all marks wait for those that leave.
 function follow(svg, marks, before, isStill, waitMs) {
   svg.timers?.forEach(clearTimeout);
   const picture = svg.parentElement;
   if (!before.size || picture.scrollWidth - picture.clientWidth <= 1) return;
   const scale = findScale(svg);
-  const cover = findCover(svg);
-  const edge = cover ? cover.x + cover.width : FADE / scale;
+  const edge = FADE / scale;
   const width = (picture.clientWidth - FADE) / scale - edge;
   const parts = { width, first: edge, last: edge + (picture.scrollWidth - picture.clientWidth) / scale };
   const isMoved = (mark) => before.has(mark.key) && String(placeOf(mark)) !== String(placeOf(before.get(mark.key)));
@@ -400,7 +429,7 @@ function makeFreeInput(parent, freeInput, send, typed) {
 
 // In a narrow column, the picture keeps a readable size and scrolls sideways, with the keyboard too, or the reader sees
 // all of it, turned. It fades at each side where it goes on, and a line says so. Pinned marks, such as the names of
-// rows, stay in view, at its left side. `fold` folds a picture that has a fold.
+// rows, stay in view, at its left side. `fold` gives a picture its narrow layout.
 function makeScrollable(picture, sign, fold) {
   const words = makeElement(sign, "span", { "aria-hidden": "true" }, "⇄ swipe, or turn the phone");
   const whole = makeElement(sign, "button", { type: "button", "aria-pressed": "false" }, "whole picture");
@@ -410,15 +439,13 @@ function makeScrollable(picture, sign, fold) {
     const isWhole = picture.classList.toggle("kg-whole", isNarrow && whole.getAttribute("aria-pressed") === "true");
     const svg = picture.querySelector("svg");
     const scale = findScale(svg);
-    const isCovered = Boolean(findCover(svg));
     const pinned = [...svg.querySelectorAll(".kg-pinned")].map((group) => placeOf(group.mark)[0]);
     const hidden = isWhole ? 0 : picture.scrollWidth - picture.clientWidth;
     const first = Math.min(...pinned);
     const start = hidden > 1 && pinned.length && first > 20 ? first - 4 : 0;
-    svg.style.setProperty("--scrolled", `${(picture.scrollLeft + (isCovered ? 0 : Math.min(picture.scrollLeft, FADE))) / scale - start}px`);
+    svg.style.setProperty("--scrolled", `${(picture.scrollLeft + Math.min(picture.scrollLeft, FADE)) / scale - start}px`);
     const names = { tabindex: "0", role: "group", "aria-label": "the picture, which scrolls sideways" };
     for (const [name, value] of Object.entries(names)) hidden > 1 ? picture.setAttribute(name, value) : picture.removeAttribute(name);
-    picture.classList.toggle("kg-covered", isCovered);
     picture.classList.toggle("kg-more-left", picture.scrollLeft > 1);
     picture.classList.toggle("kg-more-right", picture.scrollLeft < hidden - 1);
     words.hidden = isWhole;
@@ -488,11 +515,10 @@ function mount(root, content, send, messageText = "", before = null) {
   picture.style.setProperty("--height", content.height);
   let isFolded = false;
   const fold = (isNarrow) => {
-    if (!content.fold || isNarrow === isFolded) return;
+    const { width, height, narrow } = content;
+    if (!narrow.length || isNarrow === isFolded) return;
     isFolded = picture.classList.toggle("kg-folded", isNarrow);
-    const { width, height, fold, squeeze } = content;
-    const narrow = squeeze ? [fold + (width - fold) * squeeze, height] : [fold, 2 * height];
-    svg.setAttribute("viewBox", `0 0 ${(isFolded ? narrow : [width, height]).join(" ")}`);
+    svg.setAttribute("viewBox", `0 0 ${(isFolded ? measureNarrow(narrow) : [width, height]).join(" ")}`);
     draw(false);
   };
   makeScrollable(picture, makeElement(view, "div", { class: "kg-sign kg-row", hidden: "" }), fold);
@@ -547,7 +573,6 @@ function mount(root, content, send, messageText = "", before = null) {
     content.controls.forEach((control, number) => (index = index * control.options.length + chosen[number]));
     return content.scenes[index];
   };
-  const narrowMark = content.squeeze ? squeezeMark : foldMark;
   const listMarks = (scene) =>
     scene.marks.map((number) => (isFolded ? narrowMark(content.marks[number], content) : content.marks[number]));
   const isLater = content.controls.map((control, number) => control.is_sequence && options[number] > 0);

@@ -18,7 +18,7 @@ from hashlib import sha256
 from html import escape
 from importlib.resources import files
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import anywidget
 import traitlets
@@ -70,6 +70,25 @@ class FreeInput:
     example: str
 
 
+class Part(NamedTuple):
+    """A part of a picture, from `left` and `top` to `right` and `bottom`, in a narrow column.
+
+    Its upper left corner is at `place` there, and its marks, except pinned ones, are narrower by the factor `squeeze`.
+    """
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+    place: tuple[float, float]
+    squeeze: float = 1
+
+
+def squeeze_right(left: float, height: float, factor: float) -> tuple[Part, ...]:
+    """Return the layout of a picture whose names, which are left of `left`, keep their width."""
+    return (Part(0, 0, left, height, (0, 0)), Part(left, 0, WIDTH, height, (left, 0), factor))
+
+
 @dataclass(frozen=True)
 class Content:
     """Everything that a figure shows.
@@ -77,7 +96,7 @@ class Content:
     Every scene has the same `height`, so that the page below the figure does not move. `scenes` has one for each
     combination of options, in the order of `controls`, of which there is at least one. The kernel answers a value of
     `free_input` with new scenes. `legend` has boxes that stand below the picture. Their keys say what they mean. In a
-    narrow column, what is right of `fold` stands below the rest, or becomes narrower by the factor `squeeze`.
+    narrow column, the picture has the layout `narrow`, if it has one, and otherwise scrolls.
     """
 
     title: str
@@ -86,8 +105,7 @@ class Content:
     scenes: Mapping[tuple[int, ...], Scene]
     free_input: FreeInput | None = None
     legend: tuple[Box, ...] = ()
-    fold: float = 0
-    squeeze: float = 0
+    narrow: tuple[Part, ...] = ()
 
     @classmethod
     def draw(
@@ -135,8 +153,7 @@ class Figure(anywidget.AnyWidget):
 
     @property
     def fingerprint(self) -> str:
-        data = json.dumps(_to_json(self.content), sort_keys=True)
-        return sha256(data.encode()).hexdigest()[:16]
+        return sha256(json.dumps(_to_json(self.content), sort_keys=True).encode()).hexdigest()[:16]
 
     def text(self, *options: int) -> list[str]:
         return list(self.content.scenes[options].text if options else self.first_scene.text)
@@ -181,7 +198,7 @@ def _to_json(content: Content) -> dict[str, Any]:
         "title": content.title,
         "width": WIDTH,
         "height": content.height,
-        **({"fold": content.fold, "squeeze": content.squeeze} if content.fold else {}),
+        "narrow": content.narrow,
         "controls": [asdict(control) for control in content.controls],
         "free_input": asdict(content.free_input) if content.free_input else None,
         "marks": [_mark_to_json(mark) for mark in number_by_mark],

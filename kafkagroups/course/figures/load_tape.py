@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from kafkagroups.api import load
 from kafkagroups.course.broker import start_broker
 from kafkagroups.course.compared_brokers import format_answer
-from kafkagroups.course.figures.figure import Content, Control, Figure
-from kafkagroups.course.figures.marks import DASHED, HATCHED, KEY, Arrow, Box, Label, Mark, Scene, Tone
+from kafkagroups.course.figures.figure import Content, Control, Figure, Part
+from kafkagroups.course.figures.marks import DASHED, HATCHED, KEY, WIDTH, Arrow, Box, Label, Mark, Scene, Tone
 from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.course.small_logs import START_MS, KeyAndValue, encode_commit, encode_pair, write_small_log
 from kafkagroups.groups.group import Group
@@ -24,14 +24,22 @@ from kafkagroups.records.serde import ControlType, Record
 _LEFT = 4
 _PITCH = 62
 _TILE_WIDTH = 52
-_GROUP_WIDTH = 55
-_OFFSET_WIDTH = 45
+_GROUP_WIDTH = 80
+_OFFSET_WIDTH = 70
 _SIDE_WIDTH = _GROUP_WIDTH + 4 + _OFFSET_WIDTH
-_NAMES_LEFT = 129
+_NAMES_LEFT = 62
 _ROW = 27
 _CHIP_HEIGHT = 24
 _FIRST_ROW = 149
 _ANSWERS = 277
+_HEIGHT = 306
+_TAPE_BOTTOM = 106
+# In a narrow column, the tape has two rows.
+_NARROW = (
+    Part(0, 0, 311, _TAPE_BOTTOM, (0, 0)),
+    Part(311, 18, WIDTH, _TAPE_BOTTOM, (0, _TAPE_BOTTOM)),
+    Part(58, _TAPE_BOTTOM, 474, _HEIGHT, (0, 2 * _TAPE_BOTTOM - 18), 0.84),
+)
 _DELAY = 0.4
 """The seconds until the head has come to the record, which then changes the memories."""
 _LEGEND = (DASHED, HATCHED, Box("the two differ", *KEY, ("≠",), Tone.ERROR))
@@ -93,8 +101,8 @@ class _Coordinator(NamedTuple):
     left: float
 
 
-_NEW = _Coordinator("new", "4.3.1", 183)
-_CLASSIC = _Coordinator("classic", "3.9.2", 314)
+_NEW = _Coordinator("new", "4.3.1", 124)
+_CLASSIC = _Coordinator("classic", "3.9.2", 312)
 _MIDDLE = (_NEW.left + _SIDE_WIDTH + _CLASSIC.left) / 2
 
 _Slot = tuple[str, str]
@@ -131,7 +139,7 @@ class LoadTape(Figure):
             return _draw(step, dict(zip((_CLASSIC, _NEW), pairs, strict=True)), is_broken=ending == 1)
 
         title = "A load: the head moves, and the records drop into memory"
-        super().__init__(Content.draw(title, 306, (steps, endings), draw, legend=_LEGEND))
+        super().__init__(Content.draw(title, _HEIGHT, (steps, endings), draw, legend=_LEGEND, narrow=_NARROW))
 
 
 def _encode(entry: _Entry, *, is_broken: bool) -> tuple[KeyAndValue | ControlType, int]:
@@ -203,7 +211,7 @@ def _draw(step: int, memories: Mapping[_Coordinator, tuple[_Memory, _Memory]], *
     for coordinator, (memory, before) in memories.items():
         if is_end and is_broken:
             frame = (coordinator.left + 4, _find_row("mailer") - _ROW / 2, _SIDE_WIDTH - 8, _CHIP_HEIGHT)
-            style: dict[str, Any] = {"tone": Tone.ERROR, "is_bold": True, "is_pinned": True}
+            style: dict[str, Any] = {"tone": Tone.ERROR, "is_bold": True}
             marks.append(Box(f"{coordinator.name} fails", *frame, ("load failed",), **style))
         marks += _draw_chips(coordinator, memory, before, step)
         text += _describe(coordinator.kafka, memory)
@@ -228,7 +236,7 @@ def _find_row(group: str) -> float:
 
 
 def _draw_sign(key: str, top: float) -> Box:
-    style: dict[str, Any] = {"delay": _DELAY, "is_bold": True, "is_pinned": True}
+    style: dict[str, Any] = {"delay": _DELAY, "is_bold": True}
     return Box(f"differs {key}", _MIDDLE - 10, top + 2, 20, 20, ("≠",), Tone.ERROR, 14, **style)
 
 
@@ -237,23 +245,22 @@ def _draw_chip(coordinator: _Coordinator, slot: _Slot, word: str, tone: Tone = T
     left = coordinator.left + (_GROUP_WIDTH + 4) * (column == "offset")
     width = _GROUP_WIDTH if column == "group" else _OFFSET_WIDTH
     key = f"{coordinator.name} {group} {column} {word}"
-    style |= {"delay": _DELAY, "is_pinned": True}
-    return Box(key, left, _find_row(group), width, _CHIP_HEIGHT, (word.split(",")[0],), tone, 11, **style)
+    frame = (left, _find_row(group), width, _CHIP_HEIGHT)
+    return Box(key, *frame, (word.split(",")[0],), tone, 11, delay=_DELAY, **style)
 
 
 def _draw_memory(coordinator: _Coordinator, memory: _Memory) -> Iterator[Mark]:
     name, kafka, left = coordinator
     middle = left + _SIDE_WIDTH / 2
-    yield Label(f"{name} title", middle, 121, f"Kafka {kafka}", "middle", size=13, is_bold=True, is_pinned=True)
+    yield Label(f"{name} title", middle, 121, f"Kafka {kafka}", "middle", size=13, is_bold=True)
     frame = (left - 4, _FIRST_ROW - 20, _SIDE_WIDTH + 8, _ROW * len(_GROUPS) + 20)
-    yield Box(f"{name} frame", *frame, tone=Tone.MUTED, is_pinned=True)
+    yield Box(f"{name} frame", *frame, tone=Tone.MUTED)
     for title, x in (("group", left + _GROUP_WIDTH / 2), ("offset", left + _SIDE_WIDTH - _OFFSET_WIDTH / 2)):
-        style: dict[str, Any] = {"anchor": "middle", "tone": Tone.MUTED, "size": 11, "is_pinned": True}
-        yield Label(f"{name} {title}", x, _FIRST_ROW - 6, title, **style)
+        yield Label(f"{name} {title}", x, _FIRST_ROW - 6, title, "middle", Tone.MUTED, 11)
     tone = {"loading": Tone.WAIT, "17": Tone.LIVE}.get(memory.answer, Tone.ERROR)
     frame = (left - 4, _ANSWERS, _SIDE_WIDTH + 8, _CHIP_HEIGHT)
-    yield Box(f"{name} answer", *frame, (memory.answer,), tone, 11, is_bold=True, is_pinned=True)
-    yield Arrow(f"{name} asks", middle, _ANSWERS - 20, middle, _ANSWERS - 2, is_pinned=True)
+    yield Box(f"{name} answer", *frame, (memory.answer,), tone, 11, is_bold=True)
+    yield Arrow(f"{name} asks", middle, _ANSWERS - 20, middle, _ANSWERS - 2)
 
 
 def _draw_chips(coordinator: _Coordinator, memory: _Memory, before: _Memory, step: int) -> Iterator[Mark]:
@@ -301,9 +308,9 @@ def _draw_tape(step: int, new: _Memory, *, is_broken: bool) -> Iterator[Mark]:
         if entry.producer:
             yield Label(f"producer {offset}", middle, 101, f"prod. {entry.producer}", "middle", Tone.MUTED, 11)
     for group in _GROUPS:
-        yield Label(f"row {group}", _NAMES_LEFT, _find_row(group) + 16, group, size=11, is_pinned=True)
+        yield Label(f"row {group}", _NAMES_LEFT, _find_row(group) + 16, group, size=11)
     for y, word in ((10, "billing"), (23, "asks")):
-        yield Label(word, _NAMES_LEFT, _ANSWERS + y, word, "start", Tone.MUTED, 11, is_pinned=True)
+        yield Label(word, _NAMES_LEFT, _ANSWERS + y, word, "start", Tone.MUTED, 11)
 
 
 def _find_tile(offset: int) -> float:
@@ -329,5 +336,4 @@ def _explain(step: int, is_broken: bool) -> str:
     if step > len(_LOG):
         return _FAILED if is_broken else _BUILT
     offset = step - 1
-    note = _UNREADABLE if is_broken and step == len(_LOG) else _LOG[offset].note
-    return f"Record {offset}. {note}"
+    return f"Record {offset}. {_UNREADABLE if is_broken and step == len(_LOG) else _LOG[offset].note}"

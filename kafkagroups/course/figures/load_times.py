@@ -76,16 +76,14 @@ class LoadTimes:
         self._add(LoadTime(name, MILLION / records_per_second, note))
 
     def _add(self, time: LoadTime) -> None:
-        other_times = [old_time for old_time in self.times if old_time.name != time.name]
-        self.times = [*other_times, time]
+        self.times = [*(other for other in self.times if other.name != time.name), time]
 
     def format_lines(self) -> list[str]:
         longest_seconds = max((time.seconds for time in self.times), default=1.0)
         lines = ["seconds for a million records"]
         for time in self.times:
             bar = "█" * round(time.seconds / longest_seconds * _BAR_WIDTH) or "▏"
-            line = f"{time.name:<36}{bar:<{_BAR_WIDTH}} {time.seconds:7.2f} s   {time.note}"
-            lines.append(line.rstrip())
+            lines.append(f"{time.name:<36}{bar:<{_BAR_WIDTH}} {time.seconds:7.2f} s   {time.note}".rstrip())
         return lines
 
     def __repr__(self) -> str:

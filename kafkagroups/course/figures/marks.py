@@ -36,7 +36,7 @@ class Tone(StrEnum):
     MUTED = "muted"
     """Background: frames, axes, small notes."""
     PAGE = "page"
-    """The colour of the page: a cover for what a narrow picture scrolls below it."""
+    """The colour of the page: a box that is not seen, but has words or can be clicked."""
 
 
 class Colours(NamedTuple):
@@ -82,8 +82,7 @@ def find_fill(hue: str) -> str:
 def find_dark_colours() -> dict[str, str]:
     pairs = [(PAGE_COLOUR, _DARK_PAGE)]
     for tone in Tone:
-        dark = _mix_colours(tone, _DARK_LINES, _DARK_PAGE, _DARK_INK)
-        pairs += zip(find_colours(tone), dark, strict=True)
+        pairs += zip(find_colours(tone), _mix_colours(tone, _DARK_LINES, _DARK_PAGE, _DARK_INK), strict=True)
     for light_hue, dark_hue in zip(LIGHT_HUES, _DARK_HUES, strict=True):
         pairs += [(light_hue, dark_hue), (find_fill(light_hue), _mix(dark_hue, _DARK_PAGE, _DARK_SHARE))]
     return dict(pairs)

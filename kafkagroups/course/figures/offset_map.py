@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from kafkagroups import CleanerConfig, compact
-from kafkagroups.course.figures.figure import Content, Control, Figure
+from kafkagroups.course.figures.figure import Content, Control, Figure, Part
 from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone
 from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.course.small_logs import HOUR_MS, START_MS, SmallRecord, write_small_log
@@ -17,8 +18,12 @@ _PITCH = 70
 _CELL_WIDTH = 64
 _CELL_HEIGHT = 40
 _TAPE_TOP = 62
-_MAP_TOP = 156
+_VERDICT_TOP = 122
+_MAP_TOP = 196
+_HEIGHT = 262
 _RECORDS = (("A", 1), ("B", 1), ("C", 1), ("A", 2), ("D", 1), ("A", 3), ("B", 2))
+_DELAY = 0.4
+"""The seconds until the cleaner has looked a record up."""
 _FIRST_DIRTY = 3
 _ACTIVE_START = 6
 _PARTS = (("clean part", 0, _FIRST_DIRTY), ("dirty range", _FIRST_DIRTY, _ACTIVE_START), ("active", _ACTIVE_START, 7))
@@ -41,7 +46,7 @@ _CAPTIONS = (
     "A again, so its entry now has the newer offset, 5. Here the dirty range ends.",
 )
 _LAST_CAPTION = (
-    "The cleaner copies the records with ✓, and each keeps its offset. For the others, the map has a newer offset. "
+    "The cleaner copies what it keeps, and no offset changes. For the other records, the map has a newer offset. "
     "B = 1 stays, although B = 2 is newer, because the cleaner has not read the active segment."
 )
 
@@ -50,8 +55,9 @@ class OffsetMap(Figure):
     def __init__(self) -> None:
         survivors = _clean()
         steps = (Control("step", "step", _STEPS, initial=7),)
+        narrow = (Part(15, 0, 525, _HEIGHT, (0, 0), 0.7),)
         title = "One pass: fill the offset map, then copy"
-        super().__init__(Content.draw(title, 222, steps, lambda step: _draw(step, survivors)))
+        super().__init__(Content.draw(title, _HEIGHT, steps, lambda step: _draw(step, survivors), narrow=narrow))
 
 
 def _clean() -> list[int]:
@@ -90,18 +96,18 @@ def _draw(step: int, survivors: list[int]) -> Scene:
         if looked_up >= 0 and newest is not None:
             x = _find_left(looked_up) + _CELL_WIDTH / 2
             to_x = _find_left(_MAP_COLUMNS[_RECORDS[looked_up][0]]) + _CELL_WIDTH / 2 - 4
-            marks.append(Arrow(f"look-up {looked_up}", x, _TAPE_TOP + 62, to_x, _MAP_TOP - 2, Tone.NEW))
+            marks.append(Arrow(f"look-up {looked_up}", x, _VERDICT_TOP + 48, to_x, _MAP_TOP - 2, Tone.NEW))
     text = [f"record {offset}: {_name(offset)}" for offset in shown]
     text += [f"the map has {key}: {key} → {offset}" for key, offset in entries.items()]
     return Scene(tuple(marks), caption, tuple(text))
 
 
 def _explain_look_up(offset: int, newest: int | None) -> str:
-    key = _RECORDS[offset][0]
+    begin = f"The cleaner reads the log again, and looks up {_RECORDS[offset][0]} of record {offset}"
     if newest is None:
-        return f"The cleaner reads the log again, and looks up {key} of record {offset}: the map does not have it."
-    age = "which is newer" if newest > offset else "which is this record"
-    return f"The cleaner reads the log again, and looks up {key} of record {offset}: the map has {newest}, {age}."
+        return f"{begin}: the map does not have it, so the record is kept."
+    end = "which is newer, so the record is removed" if newest > offset else "which is this record, so it is kept"
+    return f"{begin}: the map has {newest}, {end}."
 
 
 def _find_left(column: float) -> float:
@@ -136,19 +142,20 @@ def _draw_map(entries: dict[str, int], end: int, current: int | None, *, is_fill
 
 
 def _draw_record(offset: int, column: int, head: int | None, known: dict[str, int], kept: list[int]) -> Iterator[Mark]:
-    """Yield a record, with what the map says about it if it has entries."""
+    """Yield a record, and below it what happens to it and why, if the map is `known`."""
     left = _find_left(column)
-    key = "" if offset >= _ACTIVE_START else _RECORDS[offset][0]
+    key = _RECORDS[offset][0]
     is_gone = bool(known) and offset not in kept
-    lines = [_name(offset)]
     tone = Tone.NEW if offset == head else Tone.PLAIN
-    if known and key:
+    if known and offset < _ACTIVE_START:
         tone = Tone.DEAD if is_gone else Tone.LIVE
-        sign = ">" if is_gone else "="
-        comparison = f"{known[key]} {sign} {offset}" if key in known else f"no {key}"
-        lines.append(f"{comparison} {'✗' if is_gone else '✓'}")
+        kept_lines = ("kept", "is newest" if key in known else "no entry")
+        lines = ("removed", f"newer: {known[key]}") if is_gone else kept_lines
+        style: dict[str, Any] = {"tone": Tone.ERROR if is_gone else Tone.LIVE, "size": 11, "delay": _DELAY}
+        origin = f"entry {known[key]}" if key in known else f"record {offset}"
+        yield Box(f"verdict {offset}", left - 2, _VERDICT_TOP, _CELL_WIDTH + 4, 46, lines, origin=origin, **style)
     frame = (left, _TAPE_TOP, _CELL_WIDTH, _CELL_HEIGHT)
-    yield Box(f"record {offset}", *frame, tuple(lines), tone, is_gone=is_gone, hue=_RECORDS[offset][0])
+    yield Box(f"record {offset}", *frame, (_name(offset),), tone, is_gone=is_gone, hue=key)
     middle = left + _CELL_WIDTH / 2
     yield Label(f"offset {offset}", middle, _TAPE_TOP + _CELL_HEIGHT + 15, str(offset), "middle", Tone.MUTED, 11)
 

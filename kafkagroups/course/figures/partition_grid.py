@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from kafkagroups.api import load
 from kafkagroups.coordinator import DiskLogs, OffsetCommit, TopicPartition
 from kafkagroups.course.broker import start_broker
-from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
-from kafkagroups.course.figures.marks import KEY, Arrow, Box, Label, Line, Mark, Scene, Tone, measure_text
+from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput, Part
+from kafkagroups.course.figures.marks import KEY, WIDTH, Arrow, Box, Label, Line, Mark, Scene, Tone, measure_text
 from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.errors import UsageError
 from kafkagroups.log.segment_file import partition_for
@@ -42,7 +42,13 @@ _SECONDS_OF_A_MOVE = 1.3
 _END = 1.8
 """After the topic was widened, its new cells come first, then the groups move, and then the words change."""
 _NAME_LENGTH = 14
-_PANEL_LEFT = 434
+_PANEL_LEFT = 433
+# In a narrow column, the list stands below the grid, in two columns.
+_NARROW = (
+    Part(0, 0, 430, 345, (0, 0), 0.83),
+    Part(430, 0, WIDTH, 144, (0, 345)),
+    Part(430, 144, WIDTH, 345, (180, 345)),
+)
 _LONGEST_ID = 40
 _LEGEND = (
     Box("a group", *KEY, ("●",), Tone.MUTED),
@@ -50,6 +56,22 @@ _LEGEND = (
     Box("left behind", *KEY, ("50",), is_dashed=True, is_hollow=True),
     Box("looked for here: no commit", *KEY, ("?",)),
 )
+
+
+_ANSWERS = {
+    (
+        2,
+        0,
+    ): "Kafka 4.x looks only in the new partition. {nothing} of {total} groups find nothing, without an error, and "
+    "auto.offset.reset decides where they start.",
+    (2, 1): "Kafka 3.9 has one cache for all partitions, so {old} of {total} groups find offset 50. If another broker "
+    "leads the old partition, a moved group finds nothing.",
+    (4, 0): "{returned} groups are back in their first partition. They find offset 50 there, although they have "
+    "committed 60. {nothing} groups find nothing, and {new} find 60.",
+    (4, 1): "Kafka 3.9 keeps the copy of a group that it loads first. {old} groups find offset 50, although they have "
+    "committed 60. {new} find 60.",
+}
+"""What is said when the consumers ask, by step and coordinator."""
 
 
 class _View(NamedTuple):
@@ -63,7 +85,7 @@ class _View(NamedTuple):
     coordinator: int
     groups: tuple[str, ...]
     named: tuple[str, ...]
-    typed: str | None
+    followed: str
     homes: dict[str, list[int]]
     found: Mapping[str, int | None] | None
 
@@ -95,11 +117,10 @@ class _View(NamedTuple):
         return f"copy {group} {holder}"
 
     def tell(self) -> Line:
-        """Return in one line what happens to the typed group, or else to the first one."""
-        group = self.typed or self.named[0]
-        count = _COUNT_BY_STEP[self.step]
+        """Return in one line what happens to the group that the reader follows."""
+        group = self.followed
         *_, home = self.homes[group]
-        place = f"{group}: hash % {count} = {home}"
+        place = f"{group}: hash % {_COUNT_BY_STEP[self.step]} = {home}"
         if self.found is None:
             commit, holder = (60, home) if self.step > 2 else (50, self.homes[group][0])
             return Line(f"{place}. Its commit of {commit} is in partition {holder}", Tone.NEW)
@@ -126,7 +147,7 @@ class PartitionGrid(Figure):
     def __init__(self, groups: Iterable[str], named: Sequence[str]) -> None:
         self.groups = tuple(groups)
         self.named = tuple(named)
-        super().__init__(_make_content(self.groups, self.named, None))
+        super().__init__(_make_content(self.groups, self.named, self.named[0]))
 
     def compute_content(self, value: str) -> Content:
         typed = value.strip()
@@ -138,19 +159,21 @@ class PartitionGrid(Figure):
         return _make_content(self.groups, named, typed)
 
 
-def _make_content(groups: tuple[str, ...], named: tuple[str, ...], typed: str | None) -> Content:
+def _make_content(groups: tuple[str, ...], named: tuple[str, ...], typed: str) -> Content:
     answers_60, answers_65 = _ask_coordinators([*groups, *named])
     answers_by_step = {2: answers_60, 4: answers_65}
 
-    def draw(step: int, coordinator: int) -> Scene:
+    def draw(step: int, coordinator: int, followed: int) -> Scene:
         found = answers_by_step[step][coordinator] if step in answers_by_step else None
         counts = [count for count in _COUNTS if count <= _COUNT_BY_STEP[step]]
         homes = {group: [partition_for(group, count) for count in counts] for group in [*groups, *named]}
-        return _draw(_View(step, coordinator, groups, named, typed, homes, found))
+        return _draw(_View(step, coordinator, groups, named, named[followed], homes, found))
 
     steps = Control("step", "step", _STEPS, initial=2)
-    controls = (steps, Control("coordinator", "coordinator", _COORDINATORS, is_sequence=False))
-    others = {"free_input": FreeInput("mark a group id", "my-service"), "legend": _LEGEND}
+    coordinators = Control("coordinator", "coordinator", _COORDINATORS, is_sequence=False)
+    follow = Control("follow", "follow", named, is_sequence=False, initial=named.index(typed), is_answer=True)
+    others = {"free_input": FreeInput("mark a group id", "my-service"), "legend": _LEGEND, "narrow": _NARROW}
+    controls = (steps, coordinators, follow)
     return Content.draw("The partitions of __consumer_offsets", 345, controls, draw, **others)
 
 
@@ -182,8 +205,8 @@ def _ask(folder: Path, groups: Sequence[str], count: int) -> _Answers:
 def _draw(view: _View) -> Scene:
     count = _COUNT_BY_STEP[view.step]
     sizes = Counter(home[-1] for home in view.homes.values())
-    # An arrow leads from the partition of the group that the line is about to the one where brokers look.
-    chosen = view.homes[view.typed or view.named[0]][-2:] if view.step else []
+    # An arrow leads from the partition of the group that the reader follows to the one where brokers look.
+    chosen = view.homes[view.followed][-2:] if view.step else []
     marks = [*_draw_cells(count, chosen), *_draw_dots(view), *_draw_named(view), *_draw_list(view)]
     if len(set(chosen)) > 1:
         (x1, y1), (x2, y2) = map(_find_place, chosen)
@@ -237,7 +260,9 @@ def _draw_named(view: _View) -> Iterator[Mark]:
         x += 2 + column * 19
         y += 21 + row * 13
         offset = view.find_offset(group, partition)
-        style: dict[str, Any] = {"size": 11, "hue": group, "is_dashed": is_old, "is_hollow": is_old}
+        style: dict[str, Any] = {"size": 11, "is_dashed": is_old, "is_hollow": is_old, "tone": Tone.MUTED}
+        if group == view.followed:
+            style |= {"hue": group, "tone": Tone.NEW, "is_bold": True}
         origin = "" if is_old else f"copy {group} {view.homes[group][-2:][0]}"
         moves: dict[str, Any] = {} if is_old else {"origin": origin, "delay": _DELAY, "duration": _SECONDS_OF_A_MOVE}
         yield Box(f"copy {group} {partition}", x, y, 18, 13, (offset,), **moves, **style)
@@ -251,9 +276,11 @@ def _draw_list(view: _View) -> Iterator[Mark]:
     for number, group in enumerate(view.named):
         y = _TOP + 12 + number * 36
         name = group if len(group) <= _NAME_LENGTH else f"{group[: _NAME_LENGTH - 1]}…"
-        name_tone = Tone.NEW if group == view.typed else Tone.PLAIN
+        is_followed = group == view.followed
+        tone = Tone.NEW if is_followed else Tone.PAGE
+        yield Box(f"row {group}", _PANEL_LEFT - 3, y - 12, 128, 35, tone=tone, choice=("follow", number))
         yield Box(f"list {group}", _PANEL_LEFT, y - 9, 10, 10, hue=group, is_solid=True)
-        yield Label(f"name {group}", _PANEL_LEFT + 14, y, name, tone=name_tone, is_bold=True)
+        yield Label(f"name {group}", _PANEL_LEFT + 14, y, name, is_bold=is_followed)
         place, sign, answer = view.describe(group).partition(": ")
         yield Label(f"words {group}", _PANEL_LEFT, y + 15, place + sign.rstrip(), size=11, delay=delay)
         if answer:
@@ -286,24 +313,6 @@ def _explain(view: _View, sizes: Mapping[int, int]) -> str:
 
 def _explain_answers(view: _View, found: Mapping[str, int | None]) -> str:
     answers = Counter(found.values())
-    total = len(found)
-    if view.step == 2 and view.coordinator == 0:
-        return (
-            f"Kafka 4.x looks only in the new partition. {answers[None]} of {total} groups find nothing, without an "
-            "error, and auto.offset.reset decides where they start."
-        )
-    if view.step == 2:
-        return (
-            f"Kafka 3.9 has one cache for all partitions, so {answers[50]} of {total} groups find offset 50. If "
-            "another broker leads the old partition, a moved group finds nothing."
-        )
-    if view.coordinator == 0:
-        returned = sum(home[2] == home[0] != home[1] for home in view.homes.values())
-        return (
-            f"{returned} groups are back in their first partition. They find offset 50 there, although they have "
-            f"committed 60. {answers[None]} groups find nothing, and {answers[60]} find 60."
-        )
-    return (
-        f"Kafka 3.9 keeps the copy of a group that it loads first. {answers[50]} groups find offset 50, although they "
-        f"have committed 60. {answers[60]} find 60."
-    )
+    returned = sum(home[-1] == home[0] != home[1] for home in view.homes.values())
+    counts = {"old": answers[50], "new": answers[60], "nothing": answers[None], "total": len(found)}
+    return _ANSWERS[view.step, view.coordinator].format(returned=returned, **counts)

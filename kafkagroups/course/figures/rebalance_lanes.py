@@ -8,8 +8,20 @@ from itertools import accumulate, groupby, pairwise
 from textwrap import wrap
 from typing import Any
 
-from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
-from kafkagroups.course.figures.marks import Arrow, Box, Label, Line, Mark, Scene, Tone, fit_words, measure_text
+from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput, Part, squeeze_right
+from kafkagroups.course.figures.marks import (
+    KEY,
+    WIDTH,
+    Arrow,
+    Box,
+    Label,
+    Line,
+    Mark,
+    Scene,
+    Tone,
+    fit_words,
+    measure_text,
+)
 from kafkagroups.course.figures.rebalance_moments import MEMBERS, SESSION_S, Death, Moment, run_group
 from kafkagroups.course.group_life import Event, format_count
 from kafkagroups.errors import UsageError
@@ -24,9 +36,16 @@ _LANE_TOPS = (98, 152)
 _LANE_HEIGHT = 46
 _AXIS_BASE = 216
 _LOG_TOP = 242
+_BOTTOM = 278
 _SIZE = 11
 _RECORD_DISTANCE = 61.5
 _PADDING = 1
+_LEGEND = (
+    Box("sign of life", 0, 0, 5, 14, hue=MEMBERS[0], is_solid=True),
+    Box(f"session: {SESSION_S} s from the last sign", *KEY, tone=Tone.MUTED, is_dashed=True),
+)
+# In a narrow column, the log has two rows.
+_NARROW = (*squeeze_right(_LEFT, 220, 0.57), Part(0, 220, 310, 278, (0, 220)), Part(310, 220, WIDTH, 278, (0, 258)))
 _STATE_WORDS = {"Stable": "stable", "Empty": "empty", "Dead": ""}
 _STATE_TONES = {"stable": Tone.LIVE, "rebalance": Tone.WAIT}
 _DEATH = re.compile(r"\s*(?P<member>billing-[12])\s+at\s+(?P<second>[0-9]{1,3})\s*")
@@ -65,7 +84,8 @@ def _make_content(deaths: Sequence[Death | None]) -> Content:
         return _draw(stories[number], step, is_failover=failover == 1)
 
     title = f"A rebalance of billing (sessions of {SESSION_S} seconds)"
-    return Content.draw(title, 278, controls, draw, free_input=FreeInput("place a death", "billing-1 at 9"))
+    others = {"free_input": FreeInput("place a death", "billing-1 at 9"), "legend": _LEGEND, "narrow": _NARROW}
+    return Content.draw(title, _BOTTOM, controls, draw, **others)
 
 
 def _find_death(story: list[Moment], death: Death | None) -> int | None:
@@ -152,16 +172,14 @@ def _draw_axis(scale: _Scale, count: int) -> Iterator[Mark]:
         x = scale.find_x(second)
         yield Arrow(f"tick {second}", x, _AXIS_BASE - 14, x, _AXIS_BASE, Tone.MUTED, has_head=False)
         tone = Tone.NEW if second == now else Tone.MUTED
-        yield Label(f"second {second}", scale.find_x(second + 0.5), _AXIS_BASE, str(second), "middle", tone, _SIZE)
+        if second == now or scale.span_s < 18 or (second % 2 == 0 and abs(second - now) > 1):
+            yield Label(f"second {second}", scale.find_x(second + 0.5), _AXIS_BASE, str(second), "middle", tone, _SIZE)
     x = scale.find_now(count)
     yield Arrow("now", x, 1, x, _AXIS_BASE - 12, Tone.NEW, has_head=False)
 
 
 def _draw_group(scale: _Scale, states: Sequence[str]) -> Iterator[Mark]:
-    """A rebalance is a column from the group's state down through all rows."""
     for start, x, width, word in scale.list_spans(states):
-        if word == "rebalance":
-            yield Box(f"pause {start}", x, 1, width, _AXIS_BASE - 15, tone=Tone.WAIT)
         lines = fit_words(width - _PADDING, _SIZE, word)
         yield Box(f"band {start}", x, 1, width, 18, lines, _STATE_TONES.get(word, Tone.PLAIN), _SIZE)
 
@@ -177,8 +195,8 @@ def _draw_readers(scale: _Scale, states: Sequence[str], phases: Sequence[Sequenc
     are_read = map(any, zip(*rows, strict=True))
     words = ["nobody reads" * (pair == ("rebalance", False)) for pair in zip(states, are_read, strict=True)]
     for start, x, width, word in scale.list_spans(words):
-        lines = tuple(wrap(word, 6)) if width > 60 else ()
-        yield Box(f"gap {start}", x, _ROW_TOPS[0], width, 63, lines, Tone.ERROR, 14, is_bold=True)
+        lines = (*wrap(word, 6), f"{round(width / _WIDTH * scale.span_s)} s") if width > 50 else ()
+        yield Box(f"gap {start}", x, _ROW_TOPS[0], width, 63, lines, Tone.ERROR, 13, is_bold=True)
 
 
 def _find_reader(partition: int, phases: tuple[str, ...]) -> str:
@@ -186,21 +204,19 @@ def _find_reader(partition: int, phases: tuple[str, ...]) -> str:
 
 
 def _draw_failover(moment: Moment) -> Iterator[Mark]:
-    """What is only in the memory falls out of it. What is in the log is in the memory of the next coordinator."""
-    dead: dict[str, Any] = {"tone": Tone.ERROR, "is_dashed": True, "is_hollow": True, "is_pinned": True}
-    kept: dict[str, Any] = {"tone": Tone.LIVE, "size": _SIZE, "is_pinned": True}
-    frames = ((4, 48, dead, "✗ memory of the coordinator"), (144, 72, kept, "memory of the next coordinator"))
+    """What is only in the memory is lost. What is in the log is in the memory of the next coordinator."""
+    dead: dict[str, Any] = {"tone": Tone.ERROR, "size": _SIZE, "is_pinned": True}
+    kept = dead | {"tone": Tone.LIVE}
+    frames = ((4, 122, dead, "✗ memory of the coordinator"), (144, 72, kept, "memory of the next coordinator"))
     for top, height, style, words in frames:
-        yield Box(f"frame {top}", _EDGE, top, 306, height, **style | {"is_hollow": True})
+        yield Box(f"frame {top}", _EDGE, top, 310, height, is_dashed=style is dead, is_hollow=True, **style)
         yield Label(f"title {top}", _EDGE + 8, top + 16, words, is_bold=True, is_pinned=True)
     lost = [] if moment.lost.startswith("nothing") else moment.lost.partition(", which")[0].split(", ")
     for number, words in enumerate(lost):
-        yield Box(f"hole {number}", 10 + number * 75, 26, 70, 20, **dead)
-        frame = (_EDGE + number % 2 * 155, 60 + number // 2 * 36, 151, 32)
-        lines = tuple(wrap(words.removeprefix("the "), 21))
-        yield Box(f"lost {words}", *frame, lines, **kept | {"tone": Tone.ERROR}, is_gone=True, origin=f"hole {number}")
+        frame = (_EDGE + 6 + number % 2 * 150, 28 + number // 2 * 36, 148, 32)
+        yield Box(f"lost {words}", *frame, tuple(wrap(words.removeprefix("the "), 21)), is_gone=True, **dead)
     if not lost:
-        yield Label("nothing", _EDGE + 8, 80, f"loses {moment.lost} ✓", **kept)
+        yield Label("nothing", _EDGE + 8, 66, f"loses {moment.lost} ✓", **kept)
     record = max((number for number, lines in enumerate(moment.written) if lines[0].startswith("gen")), default=-1)
     for number, words in enumerate(re.split(", |: ", moment.loaded)):
         frame = (_EDGE + 8 + number % 2 * 148, 168 + number // 2 * 23, 142, 20)
@@ -211,19 +227,29 @@ def _draw_failover(moment: Moment) -> Iterator[Mark]:
 
 
 def _draw_lane(scale: _Scale, number: int, moments: list[Moment], phases: Sequence[str]) -> Iterator[Mark]:
-    """A member's lane is empty while it reads."""
+    """A member's lane has what it waits for, and below it its signs of life, each of which starts its session again."""
     name = MEMBERS[number]
     top = _LANE_TOPS[number]
-    lane = moments[-1].lanes[number]
     for start, x, width, phase in scale.list_spans([phase if phase in ("waits", "dead") else "" for phase in phases]):
         lines = fit_words(width - _PADDING, _SIZE, phase)
         tone = Tone.ERROR if phase == "dead" else Tone.WAIT
         yield Box(f"{name} {start}", x, top + 3, width, 18, lines, tone, _SIZE, is_dashed=True, is_gone=phase == "dead")
-    if lane.session_end_s is not None:
-        right = min(scale.find_x(lane.session_end_s), _LEFT + _WIDTH)
-        x = min(scale.find_x(lane.session_end_s - SESSION_S), right - measure_text(lane.status, _SIZE) - 8)
-        frame = (f"session {name}", x, top + 26, right - x, 16)
-        yield Box(*frame, (lane.status,), Tone.PLAIN, _SIZE, is_dashed=True, is_hollow=True)
+    ends = [end_s for moment in moments if (end_s := moment.lanes[number].session_end_s) is not None]
+    for end_s in dict.fromkeys(ends):
+        x = scale.find_x(end_s - SESSION_S)
+        yield Box(f"sign {name} {end_s:g}", x, top + 26, 4, 17, hue=name, is_solid=True)
+    # A session is full when the coordinator removes the member.
+    left = scale.find_x(max(ends, default=0) - SESSION_S)
+    width = min(scale.find_x(max(ends, default=0)), _LEFT + _WIDTH) - left
+    lane = moments[-1].lanes[number]
+    if lane.status == "removed":
+        lines = ("✗ no sign for 10 s",)
+        yield Box(f"session {name}", left, top + 26, width, 17, lines, Tone.ERROR, _SIZE, is_bold=True)
+    elif lane.session_end_s is not None:
+        tone = Tone.ERROR if phases[-1] == "dead" else Tone.PLAIN
+        silence = min(scale.find_now(len(moments)) - left, width)
+        yield Box(f"session {name}", left, top + 26, width, 17, tone=Tone.MUTED, is_dashed=True)
+        yield Box(f"silence {name}", left, top + 31, silence, 7, tone=tone, hue=name)
     if moments[-1].action.startswith(f"{name} dies"):
         yield Box("death", scale.find_now(len(moments)) + 4, top + 2, 44, 20, ("dies",), Tone.ERROR, is_bold=True)
     event = moments[-1].events[-1]
@@ -233,15 +259,12 @@ def _draw_lane(scale: _Scale, number: int, moments: list[Moment], phases: Sequen
 
 
 def _draw_names(moments: list[Moment]) -> Iterator[Mark]:
-    """The cover hides what a narrow picture scrolls below the names."""
-    yield Box("cover", 1, 1, 78, _AXIS_BASE + 2, tone=Tone.PAGE, is_pinned=True)
     yield Label("group", _EDGE, 14, "the group", is_bold=True, is_pinned=True)
     yield Label("axis", _EDGE, _AXIS_BASE, "second", tone=Tone.MUTED, size=_SIZE, is_pinned=True)
     for row, top in enumerate(_ROW_TOPS):
         yield Label(f"row {row}", _EDGE, top + 14, f"orders-{row}", size=_SIZE, is_pinned=True)
-    for number, (name, top, lane) in enumerate(zip(MEMBERS, _LANE_TOPS, moments[-1].lanes, strict=True)):
-        status = _name_status(number, moments) if lane.session_end_s is None else "leads" * lane.is_leader
-        lines = (name, *wrap(status, 9))
+    for number, (name, top) in enumerate(zip(MEMBERS, _LANE_TOPS, strict=True)):
+        lines = (name, *wrap(_name_status(number, moments), 9))
         yield Box(f"name {name}", _EDGE, top, 70, _LANE_HEIGHT, lines, size=_SIZE, hue=name, is_pinned=True)
 
 
@@ -275,8 +298,7 @@ def _name_status(number: int, moments: list[Moment]) -> str:
 
 def _draw_request(scale: _Scale, event: Event, count: int, top: float) -> Mark:
     is_refused = event.response.startswith(("MEMBER_ID_REQUIRED", "REBALANCE_IN_PROGRESS", "UNKNOWN"))
-    request = event.request.split()[0].removesuffix(",")
-    verb = request.removesuffix("Group").removeprefix("Offset").lower()
+    verb = event.request.split()[0].removesuffix(",").removesuffix("Group").removeprefix("Offset").lower()
     verb = ("assign" if "assignments" in event.request else verb) + " ✗" * is_refused
     width = measure_text(verb, 12) + 12
     x = max(scale.find_now(count) - width, _LEFT)

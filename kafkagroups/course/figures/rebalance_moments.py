@@ -159,12 +159,10 @@ def _explain(event: Event, state_before: GroupState, life: GroupLife, removed: S
     if not event.client:
         if removed:
             name = _name_member(removed[0])
-            is_answered = bool(event.late_responses)
-            begin = "A rebalance begins. The other member learns of it with its next request."
+            sync = "the waiting SyncGroup is answered"
+            other = sync if event.late_responses else "the other member learns of it with its next request"
             next_step = {
-                "PreparingRebalance": "A rebalance begins, and the waiting SyncGroup is answered."
-                if is_answered
-                else begin,
+                "PreparingRebalance": f"A rebalance begins, and {other}.",
                 "CompletingRebalance": f"The join phase no longer waits for it, so generation {generation} begins.",
             }.get(state, "The group has no member now.")
             return f"{name} gave no sign of life for {SESSION_S} seconds, so the coordinator removes it. {next_step}"
@@ -263,5 +261,4 @@ def _check_member(life: GroupLife, death: Death) -> None:
 
 
 def _is_news(event: Event) -> bool:
-    is_plain = event.response in ("", "NONE")
-    return bool(event.written_lines or event.late_responses) or not is_plain
+    return bool(event.written_lines or event.late_responses) or event.response not in ("", "NONE")

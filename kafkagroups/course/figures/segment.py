@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kafkagroups.course.figures.byte_ribbon import ByteChange, parse_change
-from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
+from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput, squeeze_right
 from kafkagroups.course.figures.marks import KEY, WIDTH, Box, Label, Line, Mark, Scene, Tone
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.log.batch import CRC_FROM, CRC_POSITION, Batch
@@ -83,8 +83,9 @@ class Segment(Figure):
             Control("moment", "moment", ("the file", "the broker checks", "after recovery"), initial=1),
         )
         title = "A segment: batches and what their checksums cover"
-        free_input = FreeInput("break a byte (position=hex)", _EXAMPLE)
-        return Content.draw(title, self._height, controls, draw, free_input=free_input, legend=_LEGEND)
+        typed = FreeInput("break a byte (position=hex)", _EXAMPLE)
+        narrow = squeeze_right(_BAR_LEFT, self._height, 0.46)
+        return Content.draw(title, self._height, controls, draw, free_input=typed, legend=_LEGEND, narrow=narrow)
 
     def _describe(self, broken: ByteChange) -> str:
         return f"byte {broken.position}, {self._name_place(broken.position)}"
@@ -98,11 +99,12 @@ class Segment(Figure):
         return name if name == "after the checksum" else f"part of the {name}"
 
     def _draw(self, broken: ByteChange | None, recovery: Recovery, moment: int) -> Scene:
-        columns = [*self._draw_head()]
+        heads = ((4, "byte"), (_OFFSET_LEFT, "offset"), (_BAR_LEFT, "the batch, to scale"))
+        marks: list[Mark] = [Label(f"head {name}", x, 14, name, tone=Tone.MUTED, size=11) for x, name in heads]
         text = []
         scale = _BAR_WIDTH / max(batch.size for batch in self.batches)
         kept_count = len(recovery.kept)
-        marks: list[Mark] = [_draw_scan(moment, kept_count, len(self.batches))]
+        marks.append(_draw_scan(moment, kept_count, len(self.batches)))
         for number, batch in enumerate(self.batches):
             is_cut = moment == 2 and number >= kept_count
             y = _HEAD_HEIGHT + number * _ROW_HEIGHT + _FALL * is_cut
@@ -112,9 +114,9 @@ class Segment(Figure):
             marks += _draw_batch(batch, number, y, scale, is_cut=is_cut)
             delay = _SECONDS_PER_BATCH * (min(number, kept_count) + 1) - _SECONDS_OF_A_MOVE if moment == 1 else 0
             frame = (_RESULT_LEFT, y + 14, result, "start", tone, 11)
-            columns.append(Label(f"result {number}", *frame, is_bold=True, is_pinned=True, delay=max(0, delay)))
+            marks.append(Label(f"result {number}", *frame, is_bold=True, delay=max(0, delay)))
             for x, name, words in ((4, "byte", str(batch.position)), (_OFFSET_LEFT, "offset", _list_offsets(batch))):
-                columns.append(Label(f"{name} {number}", x, y + 14, words, size=11, is_pinned=True))
+                marks.append(Label(f"{name} {number}", x, y + 14, words, size=11))
             if broken and is_broken:
                 sign_x = _BAR_LEFT + (broken.position - batch.position + 0.5) * scale - 6
                 marks.append(Box("broken", sign_x, y + 2, 12, 15, ("✗",), Tone.ERROR, 12, is_bold=True))
@@ -125,18 +127,10 @@ class Segment(Figure):
         if moment == 2 and recovery.reason:
             y = _HEAD_HEIGHT + kept_count * _ROW_HEIGHT
             end = f"the file now ends at byte {self.batches[kept_count].position}"
-            columns.append(Label("end", 4, y + 12, end, tone=Tone.NEW, size=11, is_bold=True, is_pinned=True))
+            marks.append(Label("end", 4, y + 12, end, tone=Tone.NEW, size=11, is_bold=True))
             text.append(f"reason: {recovery.reason}")
         caption = self._make_caption(broken, recovery, moment)
-        lines = (self._name_state(broken),)
-        return Scene((*marks, *columns), caption, tuple(text) or ("no byte is broken",), lines=lines)
-
-    def _draw_head(self) -> Iterator[Mark]:
-        yield Label("head batch", _BAR_LEFT, 14, "the batch, to scale", tone=Tone.MUTED, size=11)
-        # The cover hides what a narrow picture scrolls below the columns.
-        yield Box("cover", 1, 1, _BAR_LEFT - 5, self._height - 2, tone=Tone.PAGE, is_pinned=True)
-        for x, words in ((4, "byte"), (_OFFSET_LEFT, "offset")):
-            yield Label(f"head {words}", x, 14, words, tone=Tone.MUTED, size=11, is_pinned=True)
+        return Scene(tuple(marks), caption, tuple(text) or ("no byte is broken",), lines=(self._name_state(broken),))
 
     def _name_state(self, broken: ByteChange | None) -> Line:
         if broken is None:

@@ -11,8 +11,8 @@ from textwrap import wrap
 from typing import Any, NamedTuple
 
 from kafkagroups.api import load
-from kafkagroups.course.figures.figure import Content, Control, Figure
-from kafkagroups.course.figures.marks import Box, Label, Mark, Scene, Tone
+from kafkagroups.course.figures.figure import Content, Control, Figure, squeeze_right
+from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone, measure_text
 from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.course.small_logs import SmallRecord, write_small_log
 from kafkagroups.groups.offsets import TopicPartition
@@ -20,13 +20,15 @@ from kafkagroups.records.serde import ControlType
 
 _PARTITION = TopicPartition("orders", 0)
 _LOG_LEFT = 6
-_WAITS_LEFT = 134
-_COUNTS_LEFT = 290
+_CELL_WIDTH = 88
+_WAITS_LEFT = 140
+_COUNTS_LEFT = 360
 _COUNTS_TOP = 142
-_BOX_WIDTH = 138
+_BOX_WIDTH = 150
 _SLOT_TOPS = {1: 142, 2: 204}
-
-
+_HEIGHT = 302
+_DELAY = 0.5
+"""The seconds until a marker has come to its producer, whose offset it moves."""
 _COMMITS = tuple(SmallRecord("orders", *each) for each in ((10,), (20, 1), (25,), (30, 2)))
 _1_COMMITS = SmallRecord(producer=1, ends=ControlType.COMMIT)
 _2_COMMITS = SmallRecord(producer=2, ends=ControlType.COMMIT)
@@ -61,7 +63,8 @@ class TwoMaps(Figure):
             count = len(logs[ending])
             return _draw(logs[ending], states[ending], min(step, count), step > count)
 
-        super().__init__(Content.draw("Two maps: what counts, and what waits for a marker", 292, controls, draw))
+        title = "Two maps: what counts, and what waits for a marker"
+        super().__init__(Content.draw(title, _HEIGHT, controls, draw, narrow=squeeze_right(2, _HEIGHT, 0.63)))
 
 
 def _load_states(folder: Path, entries: _Entries) -> list[_State]:
@@ -82,29 +85,39 @@ def _load_state(log: Path, until: int) -> _State:
 def _draw(entries: _Entries, states: list[_State], loaded: int, is_past_end: bool) -> Scene:
     state = states[loaded]
     before = states[loaded - 1] if loaded else state
-    pinned: dict[str, Any] = {"is_pinned": True}
-    marks: list[Mark] = [Label("log title", _LOG_LEFT, 20, "the log", is_bold=True)]
+    head = _find_cell(loaded - 1) + _CELL_WIDTH / 2 if loaded else _LOG_LEFT
+    marks: list[Mark] = [
+        Label("log title", _LOG_LEFT, 14, "the log", is_bold=True),
+        Box("read", _LOG_LEFT, 22, head - _LOG_LEFT + 1, 4, tone=Tone.NEW, is_solid=True),
+        Arrow("head", head, 20, head, 34, Tone.NEW),
+    ]
     for x, words in ((_WAITS_LEFT, "waits"), (_COUNTS_LEFT, "counts")):
-        marks.append(Label(f"{words} title", x, 114, words, is_bold=True, **pinned))
+        marks.append(Label(f"{words} title", x, 118, words, is_bold=True))
     slots = {f"producer {producer}": (_WAITS_LEFT, top) for producer, top in _SLOT_TOPS.items()}
     for words, (x, top) in (slots | {"orders-0": (_COUNTS_LEFT, _COUNTS_TOP)}).items():
-        marks.append(Label(words, x, top - 6, words, tone=Tone.MUTED, **pinned))
-        marks.append(Box(f"slot {words}", x, top, _BOX_WIDTH, 40, tone=Tone.MUTED, is_dashed=True, **pinned))
+        marks.append(Label(words, x, top - 6, words, tone=Tone.MUTED))
+        marks.append(Box(f"slot {words}", x, top, _BOX_WIDTH, 40, tone=Tone.MUTED, is_dashed=True))
     lost = _find_lost(state, before, entries, loaded)
     last = entries[loaded - 1]
     fate = "aborted" if last.ends is ControlType.ABORT else "too old"
     for offset, entry in enumerate(entries):
         if entry.ends is None:
-            marks += _draw_value(offset, entry, state, before, fate if offset in lost else "")
-        marks.append(_draw_record(offset, entry, loaded, is_past_end))
+            delay = _DELAY if last.ends else 0
+            marks += _draw_value(offset, entry, state, before, fate if offset in lost else "", delay)
+        elif offset < loaded:
+            marks += _draw_marker(offset, entry, is_last=offset == loaded - 1)
+        marks += _draw_record(offset, entry, loaded, is_past_end)
     stable = "UNSTABLE_OFFSET_COMMIT" if state.waits else _name_offset(state.counted_offset)
     text = [f"OffsetFetch: {_name_offset(state.counted_offset)}", f"requireStable: {stable}"]
     for number, words in enumerate(text):
-        marks.append(Label(f"fetch {number}", _WAITS_LEFT, 266 + 20 * number, words, is_bold=True, **pinned))
+        usual = Tone.MUTED if state.counts is None else Tone.LIVE
+        tone = Tone.WAIT if number and state.waits else usual
+        frame = (_WAITS_LEFT, 254 + 24 * number, measure_text(words, 12) + 12, 21)
+        marks.append(Box(f"fetch {number}", *frame, (words,), tone, is_bold=True, delay=2 * _DELAY))
     text += [f"waits for producer {producer}: record {record}" for producer, record in sorted(state.waits.items())]
     dropped = [entry for offset, entry in enumerate(entries) if offset in lost and entry.ends is None]
     text += [f"{fate}: {entry.value}" for entry in dropped]
-    text += [f"the log: {_name_record(offset, entry)}" for offset, entry in enumerate(entries)]
+    text += [f"record {offset}: {_name_record(entry)}" for offset, entry in enumerate(entries)]
     caption = _explain(entries, loaded, lost, is_past_end)
     return Scene(tuple(marks), caption, tuple(text))
 
@@ -116,11 +129,13 @@ def _find_lost(state: _State, before: _State, entries: _Entries, loaded: int) ->
     return {before.waits[last.producer]} - {state.counts}
 
 
-def _draw_value(offset: int, commit: SmallRecord, state: _State, before: _State, fate: str) -> Iterator[Mark]:
+def _draw_value(
+    offset: int, commit: SmallRecord, state: _State, before: _State, fate: str, delay: float
+) -> Iterator[Mark]:
     lines = (f"{commit.value}", f"record {offset}")
     x = _WAITS_LEFT
     top = _SLOT_TOPS.get(commit.producer, _COUNTS_TOP)
-    style: dict[str, Any] = {"hue": str(commit.producer), "origin": f"record {offset}", "is_pinned": True}
+    style: dict[str, Any] = {"hue": str(commit.producer), "origin": f"record {offset}", "delay": delay}
     if state.counts == offset:
         x = _COUNTS_LEFT
         top = _COUNTS_TOP
@@ -135,22 +150,36 @@ def _draw_value(offset: int, commit: SmallRecord, state: _State, before: _State,
     yield Box(f"value {offset}", x, top, _BOX_WIDTH, 40, lines, **style)
 
 
-def _draw_record(offset: int, entry: SmallRecord, loaded: int, is_past_end: bool) -> Mark:
-    lines = tuple(wrap(_name_record(offset, entry), 12))
+def _draw_marker(offset: int, marker: SmallRecord, *, is_last: bool) -> Iterator[Mark]:
+    """A marker drops out of the log to what waits of its producer."""
+    assert marker.ends is not None
+    top = _SLOT_TOPS[marker.producer]
+    tone = Tone.NEW if is_last else Tone.MUTED
+    lines = ("marker", f"{marker.ends.name.lower()}s")
+    yield Box(f"marker {offset}", _LOG_LEFT, top, _CELL_WIDTH, 40, lines, tone, 11, origin=f"record {offset}")
+    yield Arrow(f"ends {offset}", _LOG_LEFT + _CELL_WIDTH + 3, top + 20, _WAITS_LEFT - 3, top + 20, tone, delay=_DELAY)
+
+
+def _find_cell(offset: int) -> float:
+    return _LOG_LEFT + offset * 92
+
+
+def _draw_record(offset: int, entry: SmallRecord, loaded: int, is_past_end: bool) -> Iterator[Mark]:
+    left = _find_cell(offset)
+    lines = tuple(wrap(_name_record(entry), 9))
     is_last = offset == loaded - 1 and not is_past_end
     tone = Tone.NEW if is_last else Tone.PLAIN
     is_ahead = offset >= loaded
     hue = str(entry.producer) if entry.ends is None else ""
     style: dict[str, Any] = {"is_bold": is_last, "is_dashed": is_ahead, "is_hollow": is_ahead, "hue": hue}
-    return Box(f"record {offset}", _LOG_LEFT + offset * 92, 30, 88, 48, lines, tone, 11, **style)
+    yield Box(f"record {offset}", left, 37, _CELL_WIDTH, 48, lines, tone, 11, **style)
+    yield Label(f"offset {offset}", left + _CELL_WIDTH / 2, 98, str(offset), "middle", Tone.MUTED, 11)
 
 
-def _name_record(offset: int, entry: SmallRecord) -> str:
+def _name_record(entry: SmallRecord) -> str:
     if entry.ends is not None:
-        return f"{offset}: marker, producer {entry.producer} {entry.ends.name.lower()}s"
-    if entry.producer:
-        return f"{offset}: commit {entry.value} producer {entry.producer}"
-    return f"{offset}: commit {entry.value}"
+        return f"marker prod. {entry.producer} {entry.ends.name.lower()}s"
+    return f"commit {entry.value}{f' prod. {entry.producer}' * bool(entry.producer)}"
 
 
 def _name_offset(offset: int | None) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
+from typing import Any
 
 from kafkagroups.course.figures.byte_ribbon import Reading, find_name, shorten
 from kafkagroups.course.figures.figure import Content, Control, Figure
-from kafkagroups.course.figures.marks import Box, Label, Mark, Scene, Tone, fit_words, measure_text
+from kafkagroups.course.figures.marks import Box, Label, Line, Mark, Scene, Tone, fit_words, measure_text
+from kafkagroups.course.group_life import format_count
 from kafkagroups.course.lesson_folders import find_data
 from kafkagroups.course.log_lines import read_record
 from kafkagroups.errors import InvalidRecord
@@ -20,7 +22,7 @@ from kafkagroups.records.written_versions import describe_writers, writers_of
 _LEFT = 7
 _SIZE = 11
 _BLOCK_HEIGHT = 30
-_TOP = 32
+_TOP = 38
 _ROW_HEIGHT = 112
 _OFFSET_OF_COMMIT = {"1.0.1": 37, "3.9.2": 37, "4.3.1": 38}
 """The log offset of the same commit of `billing` in the logs of three Kafka releases."""
@@ -49,9 +51,10 @@ _WORDS = {
 }
 
 
+_Result = tuple[int | None, Reading, set[str]]
 _Pair = tuple[bytes | None, bytes | None]
-_Sides = dict[int, tuple[float, float]]
-"""The left and the right side of each byte of a value."""
+_Sides = dict[int, tuple[float, float, str]]
+"""The left and the right side of each byte of a value, and the name of its column."""
 
 
 @dataclass(frozen=True)
@@ -135,12 +138,13 @@ def _draw(records: Sequence[_Pair], reader: Reader, readings: Sequence[Reading],
         marks += _draw_written(number, y + _TOP, record, value, written)
         fields = _list_shown(reading)
         wrong = _find_wrong(written, reading)
-        tone = Tone.PLAIN
+        tone = Tone.MUTED
         result = f"{len(value)} bytes"
         if is_done := cut > len(fields):
             tone, result = _describe_result(reading, wrong)
             results.append((record.value_version, reading, wrong))
-        marks.append(Label(f"result {number}", _LEFT, y + 27, result, "start", tone, is_bold=is_done, is_pinned=True))
+        frame = (_LEFT, y + 18, measure_text(result, 12) + 10, 16)
+        marks.append(Box(f"result {number}", *frame, (result,), tone, is_bold=is_done, is_pinned=True))
         text.append(f"{title}: {result}")
         read_y = y + _TOP + _BLOCK_HEIGHT + 3
         boxes = list(_draw_fields(number, read_y, sides, fields[:cut], wrong))
@@ -151,11 +155,19 @@ def _draw(records: Sequence[_Pair], reader: Reader, readings: Sequence[Reading],
         if is_done and reading.error is not None:
             text.append(f"{title} refused: {reading.error}")
         x = sides[fields[:cut][-1].end - 1][1] if fields[:cut] else _LEFT
-        marks.append(Box(f"cut {number}", x - 1, read_y - 6, 2, _BLOCK_HEIGHT + 8, tone=Tone.NEW, is_solid=True))
-    caption = _DURING if cut else _BEFORE
-    if len(results) == len(records):
-        caption = _make_caption(reader, results)
-    return Scene(tuple(marks), caption, tuple(text))
+        marks.append(Box(f"cut {number}", x - 1, read_y - 4, 2, _BLOCK_HEIGHT + 6, tone=Tone.NEW, is_solid=True))
+    if len(results) < len(records):
+        caption = _DURING if cut else _BEFORE
+        return Scene(tuple(marks), caption, tuple(text), lines=(Line("Where does each field begin?"),))
+    return Scene(tuple(marks), _make_caption(reader, results), tuple(text), lines=(_conclude(results),))
+
+
+def _conclude(results: Sequence[_Result]) -> Line:
+    right = sum(reading.error is None and not wrong for _, reading, wrong in results)
+    misread = sum(reading.error is None and bool(wrong) for _, reading, wrong in results)
+    unseen = f", and misreads {misread} without an error" if misread else ""
+    tone = Tone.LIVE if right == len(results) else Tone.ERROR
+    return Line(f"This reader reads {right} of {len(results)} versions correctly{unseen}", tone)
 
 
 def _list_columns(written: Reading) -> Iterator[tuple[float, float, list[Span]]]:
@@ -173,7 +185,7 @@ def _find_sides(written: Reading) -> _Sides:
         byte_width = width / (end - start)
         for position in range(start, end):
             left = x + byte_width * (position - start)
-            sides[position] = (left, left + byte_width)
+            sides[position] = (left, left + byte_width, find_name(fields[0]))
     return sides
 
 
@@ -199,7 +211,9 @@ def _draw_fields(number: int, y: float, sides: _Sides, fields: Sequence[Span], w
         if measure_text(words, _SIZE) > width:
             words = sign.strip()
         lines = (words, shorten(field.text, int(width / measure_text("0", _SIZE))))
-        yield Box(f"read {number} {name}", x, y, width, _BLOCK_HEIGHT, lines, tone, _SIZE, is_dashed=is_wrong)
+        # A block comes from the bytes above it.
+        style: dict[str, Any] = {"is_dashed": is_wrong, "origin": f"written {number} {sides[field.start][2]}"}
+        yield Box(f"read {number} {name}", x, y, width, _BLOCK_HEIGHT, lines, tone, _SIZE, **style)
 
 
 def _draw_rest(number: int, y: float, size: int, sides: _Sides, reading: Reading) -> Iterator[Mark]:
@@ -231,8 +245,7 @@ def _find_block(sides: _Sides, start: int, end: int) -> tuple[float, float]:
 
 def _find_wrong(written: Reading, reading: Reading) -> set[str]:
     right = set(map(_identify, written.spans))
-    names = {find_name(field) for field in reading.spans if _identify(field) not in right}
-    return names - {"version"}
+    return {find_name(field) for field in reading.spans if _identify(field) not in right} - {"version"}
 
 
 def _identify(field: Span) -> tuple[str, int, int, str]:
@@ -243,29 +256,13 @@ def _describe_result(reading: Reading, wrong: set[str]) -> tuple[Tone, str]:
     if reading.error is not None:
         return Tone.ERROR, "refuses it ✗"
     if wrong:
-        fields = "field" if len(wrong) == 1 else "fields"
-        return Tone.ERROR, f"no error, {len(wrong)} wrong {fields} ✗"
+        return Tone.ERROR, f"no error, {format_count(len(wrong), 'wrong field')} ✗"
     return Tone.LIVE, "reads it correctly ✓"
 
 
-def _make_caption(reader: Reader, results: Sequence[tuple[int | None, Reading, set[str]]]) -> str:
-    misread = [str(version) for version, reading, wrong in results if reading.error is None and wrong]
-    refused = [str(version) for version, reading, _ in results if reading.error is not None]
-    parts = []
-    if misread:
-        parts.append(f"{_name_versions(misread)}: wrong values, and no error. The reader does not notice.")
-    if refused:
-        reads_version = reader.fixed_version is None
-        why = "the reader does not have the version" if reads_version else "a length makes no sense"
-        parts.append(f"{_name_versions(refused)}: refused, because {why}.")
-    if not parts:
-        parts.append("This reader reads the version first. So it cuts the bytes at the right places, in every row.")
-    elif reader.fixed_version is not None:
-        parts.append("The reader counts bytes from the left, with the layout that it expects.")
-    else:
-        parts.append("A broker that finds such a record stops its load.")
-    return " ".join(parts)
-
-
-def _name_versions(versions: Sequence[str]) -> str:
-    return f"Version{'s' if len(versions) > 1 else ''} {' and '.join(versions)}"
+def _make_caption(reader: Reader, results: Sequence[_Result]) -> str:
+    if reader.fixed_version is not None:
+        return "The reader counts bytes from the left, with the layout that it expects, whatever the bytes contain."
+    if any(reading.error is not None for _, reading, _ in results):
+        return "The reader does not have this version, so it refuses the value. A broker then stops its load."
+    return "This reader reads the version first. So it cuts the bytes at the right places, in every row."

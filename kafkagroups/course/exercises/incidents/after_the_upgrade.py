@@ -106,8 +106,7 @@ class _Shop:
         return consumer
 
     def _run_job(self, group: str, partitions: list[str]) -> None:
-        topic = TopicPartition.parse(partitions[0]).topic
-        member = self._start(group, {topic: len(partitions)})
+        member = self._start(group, {TopicPartition.parse(partitions[0]).topic: len(partitions)})
         self.broker.clock.advance(20_000)
         self._commit(group, partitions, member)
         member.leave()

@@ -21,14 +21,7 @@ NIGHT_GROUP = "sugar-check"
 NOTED_GROUP = "queue-view"
 NOTE = "till-07"
 GROUPS = {
-    9: {
-        "till-sync": 3,
-        "order-check": 2,
-        NOTED_GROUP: 1,
-        OLD_CLIENT_GROUP: 1,
-        TRANSACTIONAL_GROUP: 1,
-        NIGHT_GROUP: 1,
-    },
+    9: {"till-sync": 3, "order-check": 2, NOTED_GROUP: 1, OLD_CLIENT_GROUP: 1, TRANSACTIONAL_GROUP: 1, NIGHT_GROUP: 1},
     42: {"oven-view": 2, "stock-watch": 1, "scale-sync": 2, "staff-view": 1},
 }
 """The number of partitions that each group commits, by the partition that stores the group."""

@@ -17,7 +17,7 @@
 # 1. The coordinator never calls a consumer. It only **answers** requests, and lets some of them wait.
 # 2. A rebalance has two phases: [**join**](../docs/handbook/glossary.md#join-phase) finds the members, and [**sync**](../docs/handbook/glossary.md#sync-phase) gives them their partitions.
 # 3. One member, the **leader of the group**, computes the assignments.
-# 4. At the end of each rebalance, the coordinator writes **one record** with the members. It contains no state and no deadlines.
+# 4. At the end of each rebalance, the coordinator writes **one record** with the members.
 
 # %% [markdown]
 # ## A rebalance in one drawing
@@ -182,7 +182,7 @@ with course.fold("leader_is_removed_at", leader_is_removed_at, billing.now_s):
 #
 # ## All rows in one figure
 #
-# In this figure of all 20 rows, a session lasts **10 seconds**. In its upper half, each partition has a bar while a member reads it. In its lower half, each member has a row, with a mark for each sign of life. Answer three questions:
+# In this figure of all 20 rows, a session lasts **10 seconds**. In its upper half, each partition has a bar while a member reads it. In its lower half, each member has a row, with a mark for each sign of life:
 #
 # 1. When does nobody read?
 # 2. The dashed bar of a member is its session, which fills while the member is silent. Which events start a session again? (One is the end of the join phase.)

@@ -12,7 +12,7 @@
 # ![A key has type, group, topic and partition. A value has version, offset and more. A record without a value is a tombstone.](pictures/01.svg)
 
 # %% [markdown]
-# The bytes of a record explain three surprises: a group that looks complete although a crash interrupted its rebalance, a monitor that shows nothing after an upgrade, and a broker that cannot take over. Four things to hold on to:
+# After an upgrade to Kafka 4.1, some monitors showed no groups any more. And one bad record can be enough that a broker answers no request about a whole partition. What the bytes of a record contain explains both. Four things to hold on to:
 #
 # 1. Each record has a [**key**](../docs/handbook/glossary.md#key), which says what the record is about, and a [**value**](../docs/handbook/glossary.md#value), the current data about it. If several records have the same key, only the newest record counts, the one that is last in the log. (Lesson 08 has the one exception, transactions.)
 # 2. A record without a value is a [**tombstone**](../docs/handbook/glossary.md#tombstone): it deletes its key.
@@ -42,9 +42,9 @@ course.hexdump(value)
 # Where is the committed offset? The bytes contain no field names, so you count from the left, as a broker does:
 #
 # - **Numbers** are *big-endian*: the high byte comes first. The offset ends with hex 23, so it is 2 · 16 + 3 = 35.
-# - **Metadata** is a text that a client may store with its offset. Before the text comes its length plus one: `07` means six bytes. The length is a *uvarint*, a number that takes one byte up to 127 and more bytes above (lesson 03).
-# - The [**leader epoch**](../docs/handbook/glossary.md#leader-epoch) belongs to `orders-0`, the partition that the group reads, not to `__consumer_offsets`. Each partition has a [**leader**](../docs/handbook/glossary.md#leader-of-a-partition), the broker that accepts its writes, and the partition's leader epoch rises with each new leader. Lesson 05 shows what a consumer does with this number.
-# - **Tagged fields** are optional fields at the end. Here `01` says that there is one such field, `00` is its number (the tag), and `10` is its length, 16 bytes. Tag 0 is the id of the topic. A topic that is deleted and created again has the same name, but another id, so a reader can tell the two apart.
+# - **Metadata** is a text that a client may store with its offset. Before the text comes its length plus one, because `00` means that there is no text (null). So `07` means six bytes. The length is a *uvarint*, a number that takes one byte up to 127 and more bytes above (lesson 03).
+# - The [**leader epoch**](../docs/handbook/glossary.md#leader-epoch) is a number of `orders-0`, the partition that the group reads. A partition's [**leader**](../docs/handbook/glossary.md#leader-of-a-partition) is the broker that accepts its writes, and the number rises with each new leader. Lesson 05 shows what a consumer does with it.
+# - **Tagged fields** are optional fields at the end. Here `01` says that there is one such field, `00` is its number (the tag), and `10` is its length, 16 bytes. Tag 0 is the id of the topic, because a topic that is deleted and created again has the same name, but another id.
 
 # %% [markdown]
 # Go through the fields with *next*, or click a block. Then choose a *changed byte*<span class="live-only">, or type one, for example `value 14=08`</span>: a changed length shifts everything that follows it.
@@ -73,9 +73,34 @@ course.check("on_paper", on_paper)
 # course.hint("on_paper")
 
 # %% [markdown]
+# ## Tombstones
+#
+# A broker only appends to a log, so a deletion is a record, too: the key **without a value**. When the group `mailer` was deleted, the broker wrote four tombstones, three for its offsets and one for the group:
+
+# %%
+mailer = course.find_data("harbour/4.3.1/__consumer_offsets-12")
+for offset in range(6, 10):
+    record = kg.decode(*course.read_record(mailer, offset))
+    what = f"{record.key.topic}-{record.key.partition}" if record.type == 1 else "the group"
+    print(f"offset {offset}: type {record.type}, {record.key.group}, {what}: {record.value or 'no value'}")
+
+# %% [markdown]
+# ## A log is a list of changes
+#
+# A record with a value is an *upsert*: it inserts or updates its key. So the state of a group is the result of its upserts and tombstones, in order. If you stop reading earlier, you get the state of that moment.
+#
+# Here is the life of `mailer`: a consumer joined, committed three offsets and left, and then the group was deleted. We stop after the join (2 records), the commits (5), the leave (6) and the deletion (10):
+
+# %%
+for records in [2, 5, 6, 10]:
+    group = kg.load(mailer, until=records).get("mailer")
+    state = f"{group.state.value}, members: {len(group.members)}, offsets: {len(group.offsets)}" if group else "no group"
+    print(f"after {records:>2} records: {state}")
+
+# %% [markdown]
 # ## Null and empty texts
 #
-# In the next exercise you decode a key as well, and keys have texts in an older form than values:
+# In the next exercise you decode a key and a value. Keys have texts in an older form than values:
 #
 # | form | the length before the text | `billing` | empty text | null |
 # |---|---|---|---|---|
@@ -89,7 +114,9 @@ for data in [b"\x00\x07billing", b"\x00\x00", b"\xff\xff"]:
     print(f"{data.hex(' '):<28} {course.read_string(data, 0)}")
 
 # %% [markdown]
-# A client can send an empty text or null as metadata, and the broker stores an empty text in both cases. A group id can be empty as well: the broker stores offsets of the group `""`, but it refuses members of this group with `INVALID_GROUP_ID`.
+# If a client sends null as metadata, the broker stores an empty text.
+#
+# An empty group id is allowed in a commit: the broker stores offsets of the group `""`. But it refuses members of this group with `INVALID_GROUP_ID`.
 
 # %% [markdown]
 # ## Exercise: decode a commit
@@ -112,34 +139,9 @@ course.check("decode_commit", decode_commit)
 # course.hint("decode_commit")
 
 # %% [markdown]
-# ## Tombstones
-#
-# A broker only appends to a log, so a deletion is a record, too: the key **without a value**. When the group `mailer` was deleted, the broker wrote four tombstones, three for its offsets and one for the group:
-
-# %%
-mailer = course.find_data("harbour/4.3.1/__consumer_offsets-12")
-for offset in range(6, 10):
-    record = kg.decode(*course.read_record(mailer, offset))
-    what = f"{record.key.topic}-{record.key.partition}" if record.type == 1 else "the group"
-    print(f"offset {offset}: type {record.type}, {record.key.group}, {what}: {record.value or 'no value'}")
-
-# %% [markdown]
-# ## A log is a list of changes
-#
-# A record with a value is an *upsert*: it inserts or updates its key. So the state of a group is the result of its upserts and tombstones, in order. If you stop reading earlier, you get the state of that moment.
-#
-# Here is the life of `mailer`: a consumer joined, committed three offsets and left, and then the group was deleted. The broker appended the three offsets together, and later the four tombstones (lesson 03). So we stop after 2, 5, 6 and 10 records:
-
-# %%
-for records in [2, 5, 6, 10]:
-    group = kg.load(mailer, until=records).get("mailer")
-    state = f"{group.state.value}, members: {len(group.members)}, offsets: {len(group.offsets)}" if group else "no group"
-    print(f"after {records:>2} records: {state}")
-
-# %% [markdown]
 # ## The record of a group
 #
-# If a broker dies, the next one must know the members of each group, because otherwise all consumers would have to join again. The members change in a *rebalance*, which divides the partitions among them, so the broker writes a record of type 2 at the end of each rebalance. To read this record, you need these words:
+# The members of a group change in a *rebalance*, which divides the partitions among them. At the end of each rebalance, the broker writes the members into a record of type 2, so that the next broker knows them. To read this record, you need these words:
 #
 # - The [**subscription**](../docs/handbook/glossary.md#subscription) of a member names the topics that it wants to read. Its [**assignment**](../docs/handbook/glossary.md#assignment) contains the partitions that it must read.
 # - The [**generation**](../docs/handbook/glossary.md#generation) is the number of the rebalance. Each rebalance replaces all assignments.
@@ -164,11 +166,14 @@ for member in group.members:
 # %% [markdown]
 # The clients encode subscriptions and assignments, and the broker stores these bytes as they are. The handbook has [all fields](../docs/handbook/records-classic.md#type-2-groupmetadata) of a member, for example its host and its timeouts.
 #
-# Records of type 2 are written for [*classic groups*](../docs/handbook/glossary.md#classic-group), whose members use the older set of requests. These groups are the default, also with the new coordinator of 4.x. Lesson 13 has the other types of groups and their records, 3 to 23.
+# Records of type 2 belong to [*classic groups*](../docs/handbook/glossary.md#classic-group). They are the default in 4.x, too: *classic* is the name of the requests that their members send. Lesson 13 has the other types of groups and their records, 3 to 23.
 #
 # ## What the record does not contain
 #
-# The broker writes the record only when a rebalance ends, so the record has **no field for the state**. It says only *since when* the group has been in its state. A broker that loads the record can therefore conclude only this: a group with members is `Stable`, even if the crash interrupted its next rebalance, and a group without members is `Empty`.
+# The record contains the time at which the group's state last changed, but **not the state itself**. A broker that reads the record after a crash therefore looks at the members:
+#
+# - A group with members is `Stable`. This can be wrong: perhaps the crash interrupted its next rebalance, of which the log has no record yet.
+# - A group without members is `Empty`.
 
 # %% [markdown]
 # ## The versions of a commit
@@ -178,18 +183,14 @@ for member in group.members:
 # | value version | written by | what changed |
 # |---|---|---|
 # | 0 | Kafka 0.8.2, with a key of type 0, which later releases still read | offset, metadata, commit timestamp |
-# | 1 | 0.9 to 2.0, and later for some commits | one more field: the *expire timestamp*, after which the offset may be deleted |
+# | 1 | 0.9 to 2.0 | one more field: the *expire timestamp*, after which the offset may be deleted |
 # | 2 | no release | |
 # | 3 | 2.1 to 4.0 | no expire timestamp; a leader epoch after the offset |
-# | 4 | 4.1 and later | tagged fields for the topic id; the newer form of texts |
-#
-# Version 4 *can* have a topic id. A 4.3.1 broker writes it, except for commits in transactions (lesson 08), which have one since 4.4.
+# | 4 | 4.1 and later | the newer form of texts; tagged fields, with the topic id (before 4.4, not for commits in transactions) |
 #
 # A cluster is upgraded one broker at a time, so a broker may have to load what a newer one has written. This works, because 3.9 and 4.0 can read version 4, although they do not write it. The handbook has [all fields](../docs/handbook/records-offsets.md).
 #
-# ## Version 1 in a new log
-#
-# An old client can still send a *retention time* with its commit, and the offset expires at the end of this time. The group `stock-audit` sent a commit with a retention time of 3 seconds to the 4.3.1 broker.
+# There is one exception from the column *written by*. An old client can send a *retention time* with its commit. The broker adds it to the time of the commit, and the sum is the expire timestamp. The group `stock-audit` sent a commit with a retention time of 3 seconds to the 4.3.1 broker.
 #
 # *Predict*: which value version did the broker write for this commit?
 
@@ -205,7 +206,7 @@ course.reveal("version_of_stock_audit", version_of_stock_audit, audit.value_vers
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# Only version 1 has a field for an expire timestamp. So since 0.9, every release writes version 1 if a commit has a retention time. Version 1 has no topic id, so a commit with a retention time never has one.
+# Only version 1 has a field for an expire timestamp. So every release since 0.9 writes version 1 if a commit has a retention time. Version 1 has no topic id.
 #
 # </details>
 #
@@ -222,7 +223,7 @@ course.VersionOverlay()
 #
 # The reader that expects version 3 fails at version 4: it takes `07 74`, which is 1908, as the length of the metadata, and there are not so many bytes.
 #
-# The reader that expects version 1 gets wrong values from versions 3 and 4 of this commit, without an error. It takes the first two bytes of the leader epoch, `00 00`, as the length of the metadata, and believes that the metadata is empty. Then it reads 16 bytes as two timestamps. In version 3, 18 bytes are left: two of the leader epoch, eight of the metadata and its length, and eight of the commit timestamp. They are enough, so nothing tells the reader that it is wrong. (If the metadata had no text, only 12 bytes would be left, and the reader would fail.)
+# The reader that expects version 1 gets wrong values from versions 3 and 4 of this commit, without an error. It takes the first two bytes of the leader epoch, `00 00`, as the length of the metadata, and the following bytes as its two timestamps. There are enough bytes, so nothing fails.
 #
 # </details>
 #
@@ -306,7 +307,7 @@ course.check("stops_the_load", stops_the_load)
 #
 # <details><summary>Which commits does a 4.3.1 broker store with a topic id?</summary>
 #
-# Commits outside of transactions and without a retention time. Commits in transactions have a topic id since 4.4. Commits with a retention time never have one, because they are written in version 1.
+# Commits outside of transactions (since 4.4, those in transactions, too) and without a retention time. With a retention time, the broker writes version 1, which has no topic id.
 #
 # </details>
 #

@@ -7,7 +7,7 @@
 # |---|---|---|
 # | compute a group's partition as a broker does; find the group's coordinator; explain a hot partition; say what breaks when the number of partitions changes | {{minutes}} + 10 for later | no |
 #
-# **Which Kafka:** all releases compute the partition in the same way. After a change of the number, 4.x and 3.9 answer differently, so the lesson shows both.
+# **Which Kafka:** all releases compute the partition in the same way. After a change of the number, the lesson shows what 4.x answers; "Where 3.9 differs" has 3.9.
 #
 # ![The name billing goes through String.hashCode(), abs and % 50, and the result is partition 9 of the 50 partitions of __consumer_offsets.](pictures/02.svg)
 
@@ -64,7 +64,7 @@ from kafkagroups.records.wire import java_hash
 course.reveal("hash_of_BB", hash_of_BB, java_hash("BB"))
 
 # %% [markdown]
-# The hash is an `int` of Java: a number with 32 bits, from −2³¹ to 2³¹ − 1. After each step, Java keeps only the lowest 32 bits of the result, and the highest of these bits is the sign. That is why the hash of a longer name can be negative:
+# The hash is an `int` of Java, a number with 32 bits. After each step, Java keeps only the lowest 32 bits of the result, and the highest of these bits is the sign. That is why the hash of a longer name can be negative:
 
 # %%
 for text in ["Aa", "billing", "mailer", "shipping"]:
@@ -88,7 +88,7 @@ for text in ["Aa", "billing", "mailer", "shipping"]:
 #
 # <details><summary>One hash has no absolute value</summary>
 #
-# The absolute value of −2³¹ is 2³¹, which does not fit into an `int`, so Java's `Math.abs` returns −2³¹ itself, and the remainder could be negative. Kafka's own `Utils.abs` returns 0 instead. The word `polygenelubricants` has exactly this hash, so Kafka puts it into partition 0.
+# An `int` goes from −2³¹ to 2³¹ − 1. The absolute value of −2³¹ is 2³¹, which does not fit, so Java's `Math.abs` returns −2³¹ itself, and the remainder could be negative. Kafka's own `Utils.abs` returns 0 instead. The word `polygenelubricants` has exactly this hash, so Kafka puts it into partition 0.
 #
 # </details>
 #
@@ -120,14 +120,14 @@ fullest, size = sizes.most_common(1)[0]
 print(f"fullest: partition {fullest} with {size} groups   empty: {50 - len(sizes)} of 50 partitions")
 
 # %% [markdown]
-# Groups also differ in traffic. A [*hot* partition](../docs/handbook/glossary.md#hot-partition) has much more traffic than the others. Its broker has the most work, and its log grows the fastest, so the next failover is slow (lesson 12).
+# Groups also differ in traffic. A [*hot* partition](../docs/handbook/glossary.md#hot-partition) has much more traffic than the others. Its broker has the most work, and its log grows the fastest, so the next failover is slow (lesson 11).
 #
 # Since Kafka does not move a group, two remedies are left: commit less often, or give the group another name. But a new name begins **without offsets**, so stop the consumers first, and set the offsets of the new name before you start them again.
 
 # %% [markdown]
 # ## Why the number must not change
 #
-# The setting `offsets.topic.num.partitions` (default 50) is used only when the topic is created. But partitions can be added later, as to any other topic, for example by a script that should have left this topic alone. We say that the topic is *widened*. A widening cannot be undone, because Kafka cannot remove partitions.
+# The setting `offsets.topic.num.partitions` (default 50) is used only when the topic is created. But partitions can be added later, for example by a script that should have left this topic alone. We say that the topic is *widened*. A widening cannot be undone, because Kafka cannot remove partitions.
 #
 # A broker counts the partitions of the topic **once, when it starts**, and computes with this count until it restarts.
 #
@@ -144,38 +144,37 @@ with course.fold("moved", moved, sum(kg.partition_for(group, 50) != kg.partition
         print(f"{group:<12} of 50: {before:>2}   of 60: {after:>2}   {'stays' if before == after else 'other partition'}")
 
 # %% [markdown]
-# A group stays only if its hash has the same remainder for 50 and for 60. `billing` moves, because 109829509 % 50 is 9 and 109829509 % 60 is 49. The remainders are equal for the hashes 0 to 49 and differ from 50 to 299. At 300, which both 50 and 60 divide, the pattern starts again. So 50 of 300 hashes stay, about one group in six.
+# A group stays only if its hash has the same remainder for 50 and for 60. `billing` moves, because 109829509 % 50 is 9 and 109829509 % 60 is 49. How often are the remainders equal? Look at the hashes 0 to 299: only for 0 to 49, both remainders are the hash itself. At 300, the first number that both 50 and 60 divide, the pattern starts again. So 50 of 300 hashes stay, about one group in six.
 #
 # ## What a broker answers after that
 #
-# A broker that counts 60 partitions writes new records of the group to the new partition, but the old records stay where they are. Now a consumer restarts and asks for the offsets of its group. We load the shop's 50 partitions as a broker does that counts 60 partitions and leads them all:
+# A broker that counts 60 partitions writes new records of the group to the new partition, but the old records stay where they are. Now a consumer restarts and asks for the offsets of its group. Our model loads the shop's 50 partitions like a broker that leads all of them and counts 60:
 
 # %%
-for coordinator, version in [("new", "4.3.1"), ("classic", "3.9.2")]:
+def print_offsets(version, coordinator):
     groups = kg.load(course.find_data(f"harbour/{version}"), coordinator=coordinator, partitions=60)
-    print(f"Kafka {version}")
     for name in ["billing", "shipping", "fraud-check"]:
         group = groups.get(name)
-        print(f"    {name:<12} {f'{len(group.offsets)} offsets' if group else 'nothing committed'}")
+        print(f"{name:<12} {f'{len(group.offsets)} offsets' if group else 'nothing committed'}")
+
+
+print_offsets("4.3.1", "new")
 
 # %% [markdown]
-# `fraud-check` keeps its partition. For the other groups, it matters how a broker keeps groups in memory:
+# `fraud-check` keeps its partition. For the other groups, the broker looks only in the partition that it computes with 60. This partition has no record of the group, so the answer is *nothing committed*.
 #
-# - **4.x** keeps the groups of each partition apart, and looks only in the partition that it computes with 60. This partition has no record of the group, so the answer is *nothing committed*.
-# - **3.9** has one cache, a map in memory, for all partitions that the broker leads. If the broker also leads the old partition, the group is in the cache, and the answer is **the old offset**. If another broker leads the old partition, 3.9 answers *nothing committed* as well.
-#
-# *Nothing committed* is a dangerous answer, because it is not an error. A consumer without a committed offset starts where `auto.offset.reset` says: with `latest` at the end of the partition, so that it skips records, and with `earliest` at the beginning, so that it reads everything again.
+# *Nothing committed* is dangerous, because it is not an error. The consumer starts where `auto.offset.reset` says: with `latest` at the end of the partition, so that it skips records, and with `earliest` at the beginning, so that it reads everything again.
 
 # %% [markdown]
 # ## From 50 partitions to 60, step by step
 #
-# In the figure, each cell is a partition, and each dot is one of the 120 groups.
+# In the figure, each cell is a partition, and each dot is one of 128 groups: the 120 from above and the shop's 8.
 #
-# - A **box** is the commit of a group of the shop, in colour for the group that you follow. Its number is only a label: 50 was committed before the widening, and 60 after it.
+# - A **box** is the commit of a group of the shop, in colour for the group that you follow. The number is the committed offset, chosen so that you see its age: read 50 as *before the widening*, and 60 as *after it*.
 # - A **dashed box** is an old commit that stayed in the group's former partition.
-# - A **question mark** is a place where brokers look for a commit and find none.
+# - A **question mark**: here, brokers look for a commit and find none.
 #
-# When the consumers restart, switch between the coordinators, and compare what they find. The last step widens the topic again, to 65 partitions. Some groups then get their first partition back, and with it an outdated offset. <span class="live-only">You can also type a name of your own.</span>
+# When the consumers restart, see what they find. The last step widens the topic again, to 65 partitions. For some groups, % 65 gives the same partition as % 50, so brokers find the outdated commit that stayed there. <span class="live-only">You can also type a name of your own.</span>
 
 # %%
 # figure
@@ -184,17 +183,17 @@ course.PartitionGrid(names, shop)
 # %% [markdown]
 # ## While the brokers restart
 #
-# Brokers restart one after the other, so after the widening some of them compute with 50 partitions and others with 60. Meanwhile, **two brokers can be the coordinator of one group**: one broker writes to the old partition, and another broker to the new partition. Members join at both brokers, which do not know of each other, so two members can read the same records.
+# Brokers restart one after the other, so some of them compute with 50 partitions and others with 60. Meanwhile, **two brokers can be the coordinator of one group**: one of the old partition, one of the new one. Members join at both brokers, which do not know of each other, so two members can read the same records.
 
 # %% [markdown]
 # ## Exercise: after the widening
 #
-# Yesterday, the topic `__consumer_offsets` of a 4.3.1 cluster was widened from 50 to 60 partitions. Since the restart of the brokers, the group `shipping` reads its topics again from the beginning:
+# In a 4.3.1 cluster, `__consumer_offsets` was widened from 50 to 60 partitions. Since the restart of the brokers, the group `shipping` reads its topics again from the beginning:
 #
 # - **A**: set `offsets.topic.num.partitions` back to 50 and restart the brokers.
 # - **B**: wait until the brokers have compacted the old partition.
 # - **C**: stop the consumers, read the old offsets from the old partition, and set them with `kafka-consumer-groups.sh --reset-offsets`.
-# - **D**: give the group a name that has the same partition with 50 and with 60 partitions.
+# - **D**: give the group a new name, whose partition is the same whether a broker counts 50 or 60.
 #
 # Which of these brings the group back to its old positions? Write the letter in quotes.
 
@@ -233,13 +232,19 @@ course.check("hash_of", hash_of)
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# What does 3.9 answer if one broker leads both the old and the new partition of a group?
+# The 3.9 coordinator has one cache, a map in memory, for all partitions that the broker leads. So it can answer from the old partition, too:
+
+# %%
+print_offsets("3.9.2", "classic")
+
+# %% [markdown]
+# A group like `billing` then goes through three stages:
 #
-# 1. **After the widening**, it finds the old offset in its cache, as you have seen. The group goes on, and its new commits go to the new partition.
-# 2. **After the next restart**, it answers from the partition that it loads first, because a group that is already in the cache is not loaded again. If it loads the old partition first, the group's offsets go back.
+# 1. **After the widening**, a broker that leads the old partition answers the old offset from its cache. The group goes on, and its new commits go to the new partition. (If another broker leads the old partition, the answer is *nothing committed*.)
+# 2. **After a restart**, both partitions have records of the group, and the broker loads them in any order. The first one fills the cache, and the second one is ignored for this group. So the group's offsets can go back.
 # 3. **After each later restart**, the same can happen, because the old records stay.
 #
-# So stop the group's consumers before each restart of a 3.9 broker, compare the group's offsets before and after, and set again each offset that went back. Or give the group a new name.
+# So before you restart a 3.9 broker, stop the group's consumers and note the group's offsets. After the restart, set each offset that went back. Or give the group a new name.
 #
 # ## Check yourself
 #
@@ -260,7 +265,7 @@ course.check("hash_of", hash_of)
 # %% [markdown]
 # ## For your consumer
 #
-# - `group.id` decides which broker your consumer depends on. Two applications whose groups are in one partition depend on one broker.
+# - `group.id` decides which broker your consumer depends on.
 # - Consider `auto.offset.reset=none`: if a group has no offset, `poll` throws an error, so no record is skipped unnoticed. (The default is `latest`.)
 
 # %% [markdown]
@@ -277,11 +282,11 @@ course.check("hash_of", hash_of)
 #
 # If no broker has restarted since the widening:
 #
-# 1. Find the groups that will move, with the commands of [the runbook](../docs/operator.md#6-a-group-in-two-partitions), and stop their consumers.
+# 1. Find the groups that will move, with the commands of [the runbook](../docs/operator.md#6-a-group-in-two-partitions). Stop their consumers, and note their offsets.
 # 2. Restart all brokers.
-# 3. Set the offsets of these groups, and start their consumers.
+# 3. Set the offsets that you noted, and start the consumers.
 #
-# If a group has gone on after the widening, it has an old and a new offset. If you set the old one, the group processes again what it has processed since the widening. If you keep the new one, nothing is repeated, but the records that `latest` skipped are never processed.
+# If a group has gone on after the widening, it has an old and a new offset. If you set the old one, the group processes again what it has processed since the widening. If you keep the new one, nothing is repeated. But if the group had begun with `latest`, the records that it skipped are never processed.
 #
 # ## What we left out, and why
 #

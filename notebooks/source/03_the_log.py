@@ -7,7 +7,7 @@
 # |---|---|---|
 # | find batches and records in a hex dump; distinguish a commit, a marker and a tombstone; say what a checksum protects, and what it does not protect | {{minutes}} + 10 for later | no |
 #
-# **Which Kafka:** files of a 4.3.1 broker. The format has been the same since 0.11. A section near the end lists two differences of the 3.9 coordinator.
+# **Which Kafka:** files of a 4.3.1 broker. The format has been the same since 0.11. A section near the end has the difference of the 3.9 coordinator.
 #
 # ![A partition is a folder, for example __consumer_offsets-9. A segment is a file, named by its first offset. The file contains batches without gaps. Each batch has a header of 61 bytes and records.](pictures/03.svg)
 
@@ -88,7 +88,7 @@ print(f"value  offset {record.value.offset}, metadata '{record.value.metadata}'"
 #
 # After a crash, a broker checks the batches at the end of its log. At the first wrong checksum it *truncates* the log: it removes this batch **and everything after it**.
 #
-# Why not only this batch? Each partition has copies on several brokers, and each broker copies the partition from its leader. A broker asks the leader only for what comes after the end of its own log. If a broker removed a batch in the middle, its log would still have the end, so nobody would ever fill the hole.
+# Why not only this batch? Each partition has copies on several brokers, which copy it from the partition's leader. A broker asks the leader only for what comes after the end of its own log, so a hole in the middle would never be filled.
 #
 # Is the removed end lost? That depends on the leader of the partition:
 #
@@ -125,10 +125,10 @@ course.check("unnoticed_change", unnoticed_change)
 # %% [markdown]
 # <details><summary>Which bytes are not protected, and why?</summary>
 #
-# The offset, the length and the leader epoch of a batch stand before the checksum. (In the figure, byte 563 is the end of an offset, and byte 571 the end of a leader epoch.) In an ordinary topic, the producer computes the checksum, and the broker adds the offset and the leader epoch when it appends the batch. If the checksum covered them, the broker would have to compute it again.
+# The offset, the length and the leader epoch of a batch stand before the checksum. (In the figure, byte 563 is the end of an offset, and byte 571 the end of a leader epoch.) The length must be read before the checksum can be computed at all. The other two are not known earlier than the append: in an ordinary topic, a client computes the checksum, and then the broker fills in the offset and the leader epoch. If the checksum covered them, the broker would have to compute it again.
 #
 # - A wrong **leader epoch** goes unnoticed. (This is the leader epoch of the partition of `__consumer_offsets`. A commit has another leader epoch, that of the partition that the group reads.)
-# - A wrong **offset** is noticed only if it is lower than the offset before it.
+# - A wrong **offset** is noticed only if it is lower than the offset of the batch before.
 # - A wrong **length** is noticed, because the broker then computes the checksum of too many or too few bytes.
 #
 # </details>
@@ -137,7 +137,7 @@ course.check("unnoticed_change", unnoticed_change)
 #
 # Question 3: do the records count? Some records must become valid together. A [*producer*](../docs/handbook/glossary.md#producer), a program that writes records, can write them in a [**transaction**](../docs/handbook/glossary.md#transaction): either all of them become valid, or the transaction is *aborted* and none of them becomes valid. The shop's group `fraud-check` commits its offsets in this way.
 #
-# How can the broker leave this decision open if it may only append? It appends the offsets immediately, and when the transaction ends it appends a [**marker**](../docs/handbook/glossary.md#marker), which says *commit* or *abort*. Other groups go on writing in between:
+# When the offsets are written, it is not decided yet whether they will become valid, and later the broker cannot change what it has appended. So it appends the offsets immediately, and when the transaction ends it appends a [**marker**](../docs/handbook/glossary.md#marker), which says *commit* or *abort*. Other groups go on writing in between:
 #
 # ```
 #  batch   offsets of fraud-check   producer id 1   not valid yet
@@ -151,12 +151,12 @@ course.check("unnoticed_change", unnoticed_change)
 #
 # Bytes 21 and 22 of the header are its *attributes*. Two of their bits matter here: `10` (in hex) is set if the batch belongs to a transaction, and `20` if it is a control batch. So `00 10` is a batch in a transaction, and `00 30` is a marker, because `10` + `20` = `30`.
 #
-# The key of the marker begins at byte 66 of the batch: 61 bytes of header, and five bytes of the record before its key. The key has two bytes of version, `00 00`, and two bytes of type: `00 00` means abort, and `00 01` means commit.
+# The key of the marker begins at byte 66 of the batch: 61 bytes of header, and five bytes of the record before its key. The last two bytes of the key, 68 and 69, are the type of the marker: `00 00` means abort, and `00 01` means commit.
 
 # %% [markdown]
 # ## Exercise: the commit marker, in hex
 #
-# Partition 9 contains two transactions of `fraud-check`. One was committed, and one was aborted. These are the batches of their markers. The numbers on the left are positions in the file, in decimal:
+# In partition 9, one transaction of `fraud-check` was committed, and one was aborted. These are the batches of their markers. The numbers on the left are positions in the file, in decimal:
 
 # %%
 shared = (Path(course.find_data("harbour/4.3.1/__consumer_offsets-9")) / "00000000000000000000.log").read_bytes()
@@ -166,7 +166,7 @@ print()
 course.hexdump(shared[3633:3711], 3633)
 
 # %% [markdown]
-# At which byte does the batch with the **commit** marker begin? Bytes 51 and 52 of a batch are the [*producer epoch*](../docs/handbook/glossary.md#producer-epoch), a number that lesson 08 explains. Which number is it in this batch? Write a pair, for example `(1234, 5)`.
+# At which byte does the batch with the **commit** marker begin? Which number is in bytes 51 and 52 of this batch? (They are the [*producer epoch*](../docs/handbook/glossary.md#producer-epoch), which lesson 08 needs.) Write a pair, for example `(1234, 5)`.
 
 # %%
 # exercise: commit_marker
@@ -190,7 +190,7 @@ except kg.InvalidRecord as error:
 # %% [markdown]
 # <details><summary>What does the program read?</summary>
 #
-# It reads the key of a commit marker. It takes `00 00` for record type 0 and `00 01` for the length of a group name, but no name follows.
+# It reads the key of a commit marker as if it were the key of a record. It takes `00 00`, the marker's version, for record type 0, and `00 01` for the length of a group name, but no name follows.
 #
 # Kafka's consumers skip control batches, and so must a program that reads the files: look at the header of a batch before you decode its records.
 #
@@ -199,7 +199,7 @@ except kg.InvalidRecord as error:
 # %% [markdown]
 # ## A tombstone in the file
 #
-# What does a record without a value look like? When the topic of `promo` was deleted, the broker wrote a tombstone for the group's offset. In each record, the value's length stands before the value, and in a tombstone this length is −1. Here it is the second-to-last byte of the batch, `01`. (Inside a record, `01` means −1; the next section says why. The last byte, `00`, says that the record has no *record headers*, which only clients use.)
+# What does a record without a value look like? When the topic of `promo` was deleted, the broker wrote a tombstone for the group's offset. In each record, the value's length stands before the value, and in a tombstone this length is −1, which is written as `01`. Here it is the second-to-last byte of the batch. (The last byte, `00`, says that the record has no *record headers*, which only clients use.)
 
 # %%
 course.hexdump(promo[815:910], 815)
@@ -211,7 +211,7 @@ print(f"\noffset {record.offset}: {key.group}, {key.topic}-{key.partition}, {rec
 # %% [markdown]
 # ## Inside a record: varints
 #
-# Skip this section and its exercise if you will not decode records yourself. The numbers in the header of a batch have a fixed size. Inside a record, most numbers are small, for example lengths. So they are [**varints**](../docs/handbook/glossary.md#varint), in which a small number takes one byte:
+# Why is −1 written as `01`? (Skip this section and its exercise if you will not decode records yourself.) The numbers in the header of a batch have a fixed size. Inside a record, most numbers are small, for example lengths. So they are [**varints**](../docs/handbook/glossary.md#varint), in which a small number takes one byte:
 #
 # 1. The first byte holds the lowest seven bits, the next byte the next seven, and so on. The **highest bit** of a byte is 1 if another byte follows.
 # 2. The result n is *zigzag-encoded*, so that a negative number can be short, too. If n is even, the number is n / 2. If n is odd, the number is −(n + 1) / 2.
@@ -246,13 +246,12 @@ course.check("read_varint", read_varint)
 # | | 4.x | 3.9 |
 # |---|---|---|
 # | one batch contains | the records of one or more requests, because the coordinator can wait for more of them (`group.coordinator.append.linger.ms`) | the records of one request |
-# | the producer epoch of a marker (lesson 08) | usually one more than the epoch of its records | usually the epoch of its records |
 #
 # In both, `offsets.topic.compression.codec` chooses the compression, from 0 (none, the default) to 4 (zstd). The batch stores this number in the lowest three bits of its attributes.
 #
 # <details><summary>Other versions</summary>
 #
-# Byte 16 of a batch is its *magic*, the number of the format: 2 since Kafka 0.11. Before 0.11, each message had its own header (magic 0 and 1). Up to 3.9, a setting could still choose an old format, so a broker looks up the magic of the partition before it writes a commit (`getMagic`). Kafka 4.x writes only magic 2.
+# Byte 16 of a batch is its *magic*, the number of the format: 2 since Kafka 0.11. Before 0.11, each message had its own header (magic 0 and 1). Up to 3.9, the setting `log.message.format.version` could still choose an old format, so a broker looked up the magic of the partition before it wrote a commit (`getMagic`). Kafka 4.x writes only magic 2.
 #
 # </details>
 #

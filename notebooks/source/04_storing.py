@@ -3,7 +3,7 @@
 #
 # **What happens between `commitSync()` and the answer?**
 #
-# **Which Kafka:** every 4.x, which always has the new *group coordinator*. The tables show 4.3.1 beside 3.9.2 with the classic coordinator; a row with one answer is true for both. **Which groups:** all consumer groups.
+# **Which Kafka:** every 4.x, which always has the new *group coordinator*. The classic coordinator of 3.9 stands beside it in "Where 3.9 differs". **Which groups:** all consumer groups.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -43,7 +43,7 @@ print(f"records in the log: {appended}; the client's answer: {answer}")
 #
 # The coordinator now has two states in memory:
 #
-# - The **newest state** already has the offset 5, because the next request must build on everything that was appended before it.
+# - The **newest state** already has the offset 5. The coordinator handles the next request with this state: if the request deletes the group, for example, it must delete the 5, too.
 # - The [**snapshot**](../docs/handbook/glossary.md#snapshot) is the last state that the replicas have confirmed, so it does not have the offset 5. The coordinator answers fetches from the snapshot.
 #
 # *Predict*: another client fetches the offset of `orders-0` now. Which offset does it receive? −1 means that nothing is committed.
@@ -63,8 +63,6 @@ course.reveal("while_in_flight", while_in_flight, fetched)
 #
 # </details>
 #
-# Tools get this answer. But Java's consumer asks for *stable* offsets. While a commit is in flight, it does not get −1: the coordinator answers only when the replicas have the record (lesson 05).
-#
 # Now the replicas confirm the record, so the snapshot moves to the new state:
 
 # %%
@@ -75,7 +73,7 @@ print(f"a fetch returns {fetched}; the client's answer: {answer.value[orders_0].
 # %% [markdown]
 # ## Step by step, with a power cut
 #
-# In the figure, 5 is committed, and a client commits 6. The upper half is 4.x. (The lower half is 3.9, which the end of this lesson explains.) Cut the power at each step: the broker is gone, with its memory. A replica becomes the next leader and loads its own copy of the log, which has every confirmed record and perhaps newer records.
+# In the figure, 5 is committed, and a client commits 6. The upper half is 4.x, the lower half 3.9. Cut the power at each step: the broker is gone, with its memory. A replica becomes the next leader and loads its own copy of the log, which has every confirmed record and perhaps newer records.
 
 # %%
 # figure
@@ -96,7 +94,9 @@ course.CommitAndPowerCut()
 # %% [markdown]
 # ## How many copies a NONE means
 #
-# By default, three brokers have a copy of the partition (`offsets.topic.replication.factor=3`). Suppose that one of them leads, one is in sync, and one has fallen behind. Nobody waits for the replica that is behind, so a commit that is answered `NONE` is on two brokers. If the second replica falls behind, too, the setting `min.insync.replicas` decides:
+# "In the log" does not mean "on the disk": the operating system writes the file a little later, and by default the broker does not wait for that. What protects a commit are the copies on other brokers.
+#
+# By default, three brokers have a copy of the partition (`offsets.topic.replication.factor=3`). A replica that has fallen behind is not in sync, and nobody waits for it. If too few replicas are in sync, the setting `min.insync.replicas` decides:
 #
 # | in sync, with the leader | `min.insync.replicas=1` (the default) | `min.insync.replicas=2` |
 # |---|---|---|
@@ -104,14 +104,14 @@ course.CommitAndPowerCut()
 # | 2 brokers | `NONE`: two copies | `NONE`: two copies |
 # | only the leader | `NONE`: one copy, which is lost with this broker | an error: the log refuses the commit |
 #
-# So set `min.insync.replicas=2` for `__consumer_offsets`: then each commit that was answered `NONE` survives the loss of one broker. The copies matter, because by default a broker answers before a batch is on its **disk**.
+# So set `min.insync.replicas=2` for `__consumer_offsets`: then each commit that was answered `NONE` survives the loss of one broker.
 
 # %% [markdown]
-# ## The append fails
+# ## A commit times out
 #
-# A commit can **time out**: its batch is in the log, but the replicas have not confirmed it after 5 seconds (`offsets.commit.timeout.ms`). Then the client gets an error, although the record is written.
+# If the replicas have not confirmed a batch after 5 seconds (`offsets.commit.timeout.ms`), the commit **times out**: the client gets an error, although the record is in the log.
 #
-# *Predict*: 5 is committed, and the commit of 6 times out. Which offset does a fetch from this broker return? And which offset does the next broker return, if its copy of the log has the record of 6? Write a pair, for example `(1, 2)`. You need not read the script: each `yield` is a row of the table, with a request, its answer, and the records that were appended.
+# *Predict*: 5 is committed, and the commit of 6 times out. Which offset does a fetch from this broker return? And which offset does the next broker return, if its copy of the log has the record of 6? Write a pair, for example `(1, 2)`.
 
 # %%
 # prediction
@@ -133,7 +133,7 @@ def commit_times_out(broker):
     yield "a fetch from the next broker", course.start_follower(broker, "dashboard").offset_fetch("dashboard")
 
 
-late = course.compare_brokers(commit_times_out, holds_answers=True)
+late = course.compare_brokers(commit_times_out, ("4.3.1",), holds_answers=True)
 this_broker, next_broker = [int(step.answers[0].removeprefix("orders-0: ")) for step in late.steps[2:]]
 with course.fold("this_and_next", this_and_next, (this_broker, next_broker)):
     display(late)
@@ -145,7 +145,9 @@ with course.fold("this_and_next", this_and_next, (this_broker, next_broker)):
 #
 # </details>
 #
-# The log can also **refuse** a batch, for example because too few replicas are in sync. Then nothing is written, and the coordinator undoes the change in its newest state. Compare what both failures leave on this broker, in 4.x:
+# ## The log refuses a commit
+#
+# The log can also **refuse** a batch, for example because too few replicas are in sync. Then nothing is written, and the coordinator undoes the change in its newest state:
 #
 # | | 6 times out | the log refuses 6 |
 # |---|---|---|
@@ -153,7 +155,7 @@ with course.fold("this_and_next", this_and_next, (this_broker, next_broker)):
 # | the newest state | stays at 6 | goes back to 5 |
 # | a fetch returns | 5, and 6 as soon as the replicas confirm it | 5 |
 #
-# So after an error, the offset depends on the broker and on the moment. `commitSync` therefore sends the commit again. Once it is answered `NONE`, this broker and the next one return the same offset.
+# A client that gets an error cannot tell the two columns apart. So `commitSync` sends the commit again. Once it is answered `NONE`, this broker and the next one return the same offset.
 
 # %% [markdown]
 # ## What the client is told
@@ -162,34 +164,11 @@ with course.fold("this_and_next", this_and_next, (this_broker, next_broker)):
 #
 # | the answer | the advice | `commitSync` | the callback of `commitAsync` gets |
 # |---|---|---|---|
-# | `COORDINATOR_NOT_AVAILABLE` | This broker may have stored it, or may store it later: wait, and commit again. | repeats for 60 seconds, then throws `TimeoutException` | `RetriableCommitFailedException` |
+# | `COORDINATOR_NOT_AVAILABLE` | You cannot know whether it is stored: wait, and commit again. | repeats for 60 seconds, then throws `TimeoutException` | `RetriableCommitFailedException` |
 # | `NOT_COORDINATOR` | Another broker can store it: find the new coordinator, and commit again. | the same | the same |
 # | `UNKNOWN_SERVER_ERROR` | No broker will store it: repeating does not help. | throws `KafkaException` at once | `KafkaException` |
 #
-# After one of these exceptions, your program may go on, because the next successful commit makes up for the failed one. Until then, a crash or a rebalance can repeat records.
-
-# %% [markdown]
-# ## Exercise for later: translate an error
-#
-# Write `commit_error(append_error)`: it takes the name of the log's error, a text, and returns the name in the answer. Decide for each error: can this broker store the commit later, or only another broker, or no broker? Errors that are not in the table stay unchanged.
-#
-# | error of the log | what happened |
-# |---|---|
-# | `UNKNOWN_TOPIC_OR_PARTITION` | The offsets topic does not exist yet. |
-# | `NOT_ENOUGH_REPLICAS` | Fewer replicas are in sync than `min.insync.replicas`. |
-# | `REQUEST_TIMED_OUT` | The replicas have not confirmed the batch in time. |
-# | `NOT_LEADER_OR_FOLLOWER` | Another broker leads the partition now. |
-# | `KAFKA_STORAGE_ERROR` | The disk failed, so the broker gives up the partition to another broker. |
-# | `MESSAGE_TOO_LARGE`, `RECORD_LIST_TOO_LARGE`, `INVALID_FETCH_SIZE` | The batch is too large for the log. |
-
-# %%
-# exercise: commit_error
-def commit_error(append_error):
-    ...
-
-# %%
-course.check("commit_error", commit_error)
-# course.hint("commit_error")
+# After the first two, your program may go on, because its next commit has a newer offset: if that commit succeeds, the failed one no longer matters. Until then, a crash or a rebalance can repeat records. After a `KafkaException`, first find the cause, because the next commit can fail for the same reason.
 
 # %% [markdown]
 # ## Exercise: what is left after a crash
@@ -215,9 +194,9 @@ course.check("after_the_crash", after_the_crash)
 # %% [markdown]
 # ## Two commits on their way
 #
-# `commitAsync` does not wait, so two commits of one partition can be in flight together. Which one counts? The coordinator handles the requests of a partition of `__consumer_offsets` one after the other, so the log, and each replica's copy, has the records in the order of the requests. But different threads report the confirmations, so the confirmation of the second commit can come first.
+# `commitAsync` does not wait, so two commits of one partition can be in flight together. Which one counts? The coordinator handles the requests of a partition of `__consumer_offsets` one after the other, so the records are in the log, and on every replica, in the order of the requests. Only the **reports** that they are confirmed come from different threads, so the report about the second commit can arrive first.
 #
-# *Predict*: 6 is appended, then 7. First 7's confirmation is handled, then 6's. Which offset does a fetch return at the end?
+# *Predict*: 6 is appended, then 7. The report about 7 arrives first, then the one about 6. Which offset does a fetch return at the end?
 
 # %%
 # prediction
@@ -245,7 +224,7 @@ with course.fold("in_the_end", in_the_end, int(crossed.steps[-1].answers[0].remo
 #
 # </details>
 #
-# So a late confirmation never replaces a newer commit.
+# So a late report never replaces a newer commit.
 
 # %% [markdown]
 # ## Exercise: commit again?
@@ -267,9 +246,32 @@ course.check("commit_again", commit_again)
 # course.hint("commit_again")
 
 # %% [markdown]
+# ## Exercise for later: translate an error
+#
+# Write `commit_error(append_error)`: it takes the name of the log's error, a text, and returns the name in the answer. Decide for each error: can this broker store the commit later, or only another broker, or no broker? Errors that are not in the table stay unchanged.
+#
+# | error of the log | what happened |
+# |---|---|
+# | `UNKNOWN_TOPIC_OR_PARTITION` | The offsets topic does not exist yet. |
+# | `NOT_ENOUGH_REPLICAS` | Fewer replicas are in sync than `min.insync.replicas`. |
+# | `REQUEST_TIMED_OUT` | The replicas have not confirmed the batch in time. |
+# | `NOT_LEADER_OR_FOLLOWER` | Another broker leads the partition now. |
+# | `KAFKA_STORAGE_ERROR` | The disk failed, so the broker gives up the partition to another broker. |
+# | `MESSAGE_TOO_LARGE`, `RECORD_LIST_TOO_LARGE`, `INVALID_FETCH_SIZE` | The batch is too large for the log. |
+
+# %%
+# exercise: commit_error
+def commit_error(append_error):
+    ...
+
+# %%
+course.check("commit_error", commit_error)
+# course.hint("commit_error")
+
+# %% [markdown]
 # ## What is written
 #
-# A real 4.3.1 broker received four commits of `dashboard`. (They are [*simple*](../docs/handbook/glossary.md#simple-commit) commits: their client is not a member of the group.) It wrote one batch for each request, so a crash can lose a request, but never a part of it. The next cell (skip its code) prints the batches, and compares the models with real brokers:
+# A real 4.3.1 broker received four commits of `dashboard`, whose client is not a member of the group. It wrote one batch for each request, so a crash can lose a request, but never a part of it. The next cell prints the batches, and compares the models with real brokers:
 
 # %%
 import kafkagroups as kg
@@ -290,13 +292,13 @@ for kafka in ("4.3.1", "3.9.2"):
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# In 3.9, the coordinator has no snapshot but two maps: the [*cache*](../docs/handbook/glossary.md#cache), from which it answers fetches, and a map of the commits in flight. A confirmed offset moves into the cache, unless the cache has an offset from a later record. When a commit is refused or times out, 3.9 forgets its offset. So 3.9 and 4.x answer differently if 6 times out, and the replicas then recover and confirm the next commit:
+# The coordinator of 3.9 has no snapshot but two maps: the [*cache*](../docs/handbook/glossary.md#cache), from which it answers fetches, and a map of the commits in flight. A confirmed offset moves into the cache, unless the cache has an offset from a later record. When a commit is refused or times out, 3.9 forgets its offset.
+#
+# Here, 6 times out. Then the replicas recover, and confirm a commit for another partition:
 
 # %%
 def commit_after_a_timeout(broker):
-    for _ in commit_times_out(broker):
-        pass
-    yield "so far: 5 is committed, and 6 has timed out", ""
+    yield from commit_times_out(broker)
     yield "commit 3 for orders-1", broker.offset_commit("dashboard", {TopicPartition("orders", 1): OffsetCommit(3)})
     broker.manager.logs.release()
     yield "a fetch of orders-0", broker.offset_fetch("dashboard", [orders_0])
@@ -305,17 +307,16 @@ def commit_after_a_timeout(broker):
 course.compare_brokers(commit_after_a_timeout, holds_answers=True)
 
 # %% [markdown]
-# A replica copies the log in order. If it has the later record of `orders-1`, it also has the record of 6, so 4.x now shows 6. In 3.9, 6 is forgotten, and fetches return 5 until the next commit or load.
+# Replicas copy the log in order, so those that have the record of `orders-1` also have the record of 6. That is why 4.x shows 6 at the end. 3.9 has forgotten 6, and fetches return 5 until the next commit or load.
 #
 # | | 4.x | 3.9 |
 # |---|---|---|
-# | the client of a commit that times out gets | `COORDINATOR_NOT_AVAILABLE` | `REQUEST_TIMED_OUT` |
 # | the client of a batch that is too large gets | `UNKNOWN_SERVER_ERROR` | `INVALID_COMMIT_OFFSET_SIZE` |
 # | one batch has | one or more requests | one request |
 #
 # <details><summary>The map of commits in flight, and a commit that is answered NONE but not shown</summary>
 #
-# In the source of 3.9, the map of commits in flight is called `pendingOffsetCommits`. (Everywhere else in this course, a *pending* offset is an offset in an open transaction.) The map has room for only one offset of each partition, so two commits in flight can go wrong:
+# In the source of 3.9, the map of commits in flight is called `pendingOffsetCommits`. (Everywhere else in this course, a *pending* offset is an offset in an open transaction.) The map has room for only one offset of each partition. And an offset moves into the cache only if the map still has an offset of its partition, because a late confirmation must not bring back what was deleted meanwhile. With two commits in flight, this goes wrong:
 #
 # | step | map | cache |
 # |---|---|---|
@@ -325,7 +326,7 @@ course.compare_brokers(commit_after_a_timeout, holds_answers=True)
 # | 7 times out, and leaves the map | – | 5 |
 # | 6 is confirmed, and its client gets `NONE`; but the map has no offset, so 6 does not move | – | 5 |
 #
-# Fetches return 5 until the next commit or load. The rule in the last row is: a confirmed offset moves into the cache only if the map still has *any* offset of its partition. This rule protects deletions. When a topic is deleted, its offsets leave both maps, and a late confirmation must not bring them back. For the same reason, a commit that is in flight while its group is deleted is answered `NONE` and not shown.
+# Fetches return 5 until the next commit or load. A commit in flight is also answered `NONE` and not shown if its group is deleted meanwhile.
 #
 # </details>
 #
@@ -352,7 +353,7 @@ course.compare_brokers(commit_after_a_timeout, holds_answers=True)
 #
 # - A consumer's [*position*](../docs/handbook/glossary.md#position-of-a-consumer), the offset of the next record that it will read, is only in its memory. If 6 is committed and the consumer dies after reading the records 6 to 9, its successor reads these records again. Process first and then commit, and you have [*at least once*](../docs/handbook/glossary.md#at-least-once); the other order means [*at most once*](../docs/handbook/glossary.md#at-most-once).
 # - Use `commitSync` before you close a consumer. It retries for `default.api.timeout.ms`. After a `TimeoutException`, the commit may be stored or not.
-# - `commitAsync` does not retry, because the repeated, older offset would come later in the log than a newer commit, and win. Log its errors.
+# - `commitAsync` does not retry, because the older offset would then be later in the log than a newer commit, and win. Log its errors.
 # - With auto commit, `poll` commits, not more often than every 5 seconds (`auto.commit.interval.ms`). If your loop needs two minutes for the records of one `poll`, a crash repeats two minutes.
 
 # %% [markdown]
@@ -378,6 +379,6 @@ course.compare_brokers(commit_after_a_timeout, holds_answers=True)
 #
 # ## What we left out, and why
 #
-# We left out how replicas copy records. Lesson 07 says which commits are allowed. All terms are in the [glossary](../docs/handbook/glossary.md).
+# How replicas copy records, and which commits are allowed (lesson 07). All terms are in the [glossary](../docs/handbook/glossary.md).
 #
 # **Next:** [05 · Fetching](05_fetching.ipynb): a consumer asks for its offset, and nobody reads the topic.

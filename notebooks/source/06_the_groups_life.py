@@ -3,7 +3,7 @@
 #
 # **What does a rebalance do, and what does a death cost?**
 #
-# **Which Kafka:** every 4.x, which always has the new *group coordinator*. The tables show 4.3.1 beside 3.9.2 with the classic coordinator; a row with one answer is true for both. **Which groups:** *classic groups*, whose consumers keep the default `group.protocol=classic`.
+# **Which Kafka:** every 4.x, which always has the new *group coordinator*. Where the tables show one answer, 3.9.2 gives the same one. **Which groups:** *classic groups*, whose consumers keep the default `group.protocol=classic`.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -17,7 +17,7 @@
 # 1. The coordinator never calls a consumer. It only **answers** requests, and lets some of them wait.
 # 2. A rebalance has two phases: [**join**](../docs/handbook/glossary.md#join-phase) finds the members, and [**sync**](../docs/handbook/glossary.md#sync-phase) gives them their partitions.
 # 3. One member, the **leader of the group**, computes the assignments.
-# 4. At the end of each rebalance, the coordinator writes **one record** with the members. It contains no state and no deadlines.
+# 4. At the end of each rebalance, the coordinator writes **one record** with the members.
 
 # %% [markdown]
 # ## A rebalance in one drawing
@@ -48,7 +48,7 @@
 #
 # ## The first member
 #
-# Two consumers join the group `billing`, and later they leave. The story has 20 rows, and these are the first three. (Skip the code.)
+# Two consumers join the group `billing`, and later they leave. These are the first three of 20 rows. (Skip the code.)
 
 # %%
 import kafkagroups as kg
@@ -67,11 +67,11 @@ story = course.compare_brokers(two_consumers)
 story[:3]
 
 # %% [markdown]
-# On the left is a request, or a time that passes. On the right is the answer, after "now" the group's new state, and below them the record, if one was written.
+# Each row has a request (or a pause) and its answer. After *now* stands the group's new state. If a record was written, it stands on the line below the answer.
 #
 # - **Row 1**: the coordinator refuses the first JoinGroup, and returns a [**member id**](../docs/handbook/glossary.md#member-id). It also writes that the group exists, with generation 0 and no members.
 # - **Row 2**: the JoinGroup with this id makes `billing-1` a member. The request contains the *subscription*, the topics that the consumer wants to read, and it **waits**.
-# - **Row 3**: an Empty group waits 3 seconds for more members (`group.initial.rebalance.delay.ms`), so that ten consumers that start together cause one rebalance. Then this rebalance gets its number, *generation* 1, and `billing-1` leads the group. `range` is the rule by which the leader divides the partitions.
+# - **Row 3**: an Empty group waits 3 seconds for more members (`group.initial.rebalance.delay.ms`), so that ten consumers that start together cause one rebalance. Then this rebalance gets its number, *generation* 1, and `billing-1` leads the group.
 #
 # <details><summary>Why two JoinGroups?</summary>
 #
@@ -105,7 +105,7 @@ course.reveal("members_in_the_log", members_in_the_log, sum(len(value.members) f
 story[3:5]
 
 # %% [markdown]
-# The coordinator first appends a record with **all** assignments. When the replicas have it, the group becomes Stable and the members get their answers, so that no member works with an assignment that a crash could lose.
+# The coordinator appends a record with **all** assignments. When the replicas have it, the group becomes Stable and the members get their answers, so that no member works with an assignment that a crash could lose.
 
 # %% [markdown]
 # ## A second member: the rebalance
@@ -133,45 +133,35 @@ with course.fold("commit_during_join", commit_during_join, story.steps[7].answer
 story[8:12]
 
 # %% [markdown]
-# In row 10, one JoinGroup ends the join phase: both members get their answers. The commit in row 12 is refused, because nobody knows yet who will own `orders-0`. The sync phase decides this:
+# In row 10, one JoinGroup ends the join phase: both members get their answers. A heartbeat with the new generation is now accepted (row 11). But the commit in row 12 is refused, because nobody knows yet who will own `orders-0`. The sync phase decides this:
 
 # %%
 story[12:14]
 
 # %% [markdown]
+# ## A member leaves
+#
+# A consumer that closes sends **LeaveGroup**. The coordinator removes this member immediately, and a rebalance begins:
+
+# %%
+story[14:20]
+
+# %% [markdown]
+# The LeaveGroup in row 16 writes no record; the end of the rebalance does, in row 19. A killed process sends no LeaveGroup.
+
+# %% [markdown]
 # ## Why the whole group stands still
 #
-# With `range`, the default rule, a consumer stops reading before it joins, and continues after its SyncGroup. In our story, `billing-2` waits from row 7 until `billing-1` joins in row 10, after the records of its last `poll`. In a group of ten, nine members stand still until the slowest one joins.
+# With `range`, the default rule of the leader, a consumer stops reading before it joins, and continues after its SyncGroup. In our story, `billing-2` waits from row 7 to row 10, because `billing-1` first processes the records of its last `poll`. In a group of ten, nine members stand still until the slowest one has joined.
 #
 # ## Read, but not committed
 #
 # Row 14 gives `orders-2` to `billing-2`, which starts at the committed offset, 7 (row 5). If `billing-1` had also read the records 7 and 8, but not committed them, `billing-2` reads them **again**. A consumer should therefore commit before it joins.
 
 # %% [markdown]
-# ## Who chooses the assignor
-#
-# A rule such as `range` is an *assignor*. All members must use the same one, so each JoinGroup has an ordered list of the assignors that the member supports.
-#
-# A [**candidate**](../docs/handbook/glossary.md#candidate) is an assignor that all members support. Each member votes for the first candidate in its list, and the candidate with the most votes wins. A new client that supports no candidate gets `INCONSISTENT_GROUP_PROTOCOL`. So to change the assignor without a stop, first let all members support both, and then remove the old one.
-
-# %% [markdown]
-# ## Exercise for later: the vote
-#
-# Write `select_protocol(members)`, which returns the name of the assignor that wins. `members` has one ordered list of names for each member. At least one candidate exists, and no two candidates have the same number of votes.
-
-# %%
-# exercise: select_protocol
-def select_protocol(members):
-    ...
-
-# %%
-course.check("select_protocol", select_protocol)
-# course.hint("select_protocol")
-
-# %% [markdown]
 # ## How long a dead member keeps its partitions
 #
-# A member must send a sign of life within its [*session timeout*](../docs/handbook/glossary.md#session-timeout) (`session.timeout.ms`, 45 seconds by default): a heartbeat, or a commit that the coordinator accepts. The end of the join phase also gives every member a fresh session.
+# A member must send a sign of life within its [*session timeout*](../docs/handbook/glossary.md#session-timeout) (`session.timeout.ms`, 45 seconds by default): a heartbeat, or a commit that the coordinator accepts.
 #
 # *Predict*: at second 6, `billing-1` sends the commit of row 8, and dies. At which second is it removed?
 
@@ -188,14 +178,14 @@ with course.fold("leader_is_removed_at", leader_is_removed_at, billing.now_s):
     print(f"second {billing.now_s:g}: {change}")
 
 # %% [markdown]
-# The accepted commit was its last sign of life, so its session ended 45 seconds later. The coordinator had waited only for `billing-1`, so the join phase ended, too.
+# The accepted commit was its last sign of life, so its session ended 45 seconds later. This also ended the join phase, because only the JoinGroup of `billing-1` was missing.
 #
 # ## All rows in one figure
 #
-# In this figure of all 20 rows, a session lasts only **10 seconds**. Above, each partition has a bar while a member reads it. Below, each member has a row, with a mark for each sign of life:
+# In this figure of all 20 rows, a session lasts **10 seconds**. In its upper half, each partition has a bar while a member reads it. In its lower half, each member has a row, with a mark for each sign of life:
 #
 # 1. When does nobody read?
-# 2. The dashed bar in a member's row is its session, which fills while the member is silent. Which events start a session again?
+# 2. The dashed bar of a member is its session, which fills while the member is silent. Which events start a session again? (One is the end of the join phase.)
 # 3. Let the coordinator die after an event. After which events does the crash lose nothing?
 #
 # <span class="live-only">You can also type a death, for example `billing-1 at 9`.</span>
@@ -215,18 +205,7 @@ course.RebalanceLanes()
 # | a JoinGroup, in the join phase | the **largest** rebalance timeout of all members | The member is removed, and the rebalance goes on without it. |
 # | a SyncGroup, in the sync phase | the largest rebalance timeout of all members | The member is removed, and a new rebalance begins. |
 #
-# A Java consumer sends heartbeats from a separate thread, so they do not prove that its loop works. Therefore the consumer watches its loop itself: if the loop does not call `poll` within `max.poll.interval.ms` (5 min), the consumer leaves. This setting is also its [rebalance timeout](../docs/handbook/glossary.md#rebalance-timeout), because the loop may work that long before it calls `poll` and joins.
-
-# %% [markdown]
-# ## A member leaves
-#
-# A consumer that closes sends **LeaveGroup**. The coordinator removes this member immediately, and a rebalance begins:
-
-# %%
-story[14:20]
-
-# %% [markdown]
-# The LeaveGroup in row 16 writes no record; the end of the rebalance does, in row 19. A killed process sends no LeaveGroup.
+# A Java consumer sends heartbeats from a separate thread, so they do not prove that its loop works. Therefore the consumer watches its loop itself: if the loop does not call `poll` within `max.poll.interval.ms` (5 min), the consumer leaves. A consumer joins inside `poll`, so the coordinator gives it the same time for its JoinGroup: this setting is also its [rebalance timeout](../docs/handbook/glossary.md#rebalance-timeout).
 
 # %% [markdown]
 # ## Exercise: the end of the join phase, on paper
@@ -252,7 +231,7 @@ course.check("end_of_join", end_of_join)
 # %% [markdown]
 # ## What is in the log
 #
-# These are the [group records](../docs/handbook/glossary.md#group-record) of `billing` that two real brokers wrote:
+# Two real brokers wrote these [group records](../docs/handbook/glossary.md#group-record) of `billing`:
 
 # %%
 for kafka in ("4.3.1", "3.9.2"):
@@ -265,7 +244,7 @@ for kafka in ("4.3.1", "3.9.2"):
         print(f"  offset {line.record_offset:>2}   generation {value.generation}   {', '.join(names) or 'no members'}")
 
 # %% [markdown]
-# A group record is written at the end of a rebalance, and in three other cases: at the first JoinGroup (generation 0, only in 4.x), when the last member leaves (generation 4), and when a static member is replaced (lesson 07). So a rebalance in progress is not in the log.
+# A group record is written at the end of a rebalance, and in three other cases: at the first JoinGroup (generation 0, only in 4.x), when the last member leaves (generation 4), and when a static member is replaced (lesson 07). Nothing is written during a rebalance, so the log does not show a rebalance in progress.
 
 # %% [markdown]
 # ## Memory and log
@@ -284,7 +263,7 @@ def crashes(broker):
 course.compare_brokers(crashes)
 
 # %% [markdown]
-# **After row 10**, generation 2 is only in memory. The next coordinator knows generation 1, so it refuses both SyncGroups, and the consumers join again, without an exception. The rebalance is lost.
+# **After row 10**, generation 2 is only in memory. The next coordinator knows generation 1, so it refuses both SyncGroups, and the consumers join again. Your code sees no exception, but the rebalance is lost.
 #
 # **After row 16**, the log does not show that `billing-1` has left, so the next coordinator believes that `billing-1` is still a member. The log has no deadlines either, so a load gives every member a full session. When this session ends, `billing-1` is removed.
 #
@@ -295,7 +274,7 @@ course.compare_brokers(crashes)
 # | a consumer that closes | until the rebalance ends | nothing, if the consumer commits before |
 # | a consumer that is killed | for up to 45 seconds, and until the rebalance ends | what the consumer read after its last commit |
 # | the coordinator, while the group is Stable | never: the members go on reading, and their commits wait | nothing |
-# | the coordinator, in a rebalance | until the load ends and all members have joined again | what was read and not committed, as in every rebalance |
+# | the coordinator, in a rebalance | until the load ends and all members have joined again | what was read and not committed |
 
 # %% [markdown]
 # ## Exercise: after the failover
@@ -313,6 +292,27 @@ after_the_failover = ...
 # %%
 course.check("after_the_failover", after_the_failover)
 # course.hint("after_the_failover")
+
+# %% [markdown]
+# ## Who chooses the assignor
+#
+# A rule such as `range` is an *assignor*. All members must use the same one, so each JoinGroup lists the assignors that the member supports.
+#
+# A [**candidate**](../docs/handbook/glossary.md#candidate) is an assignor that all members support. Each member votes for the first candidate in its list, and the candidate with the most votes wins. A new client that supports none of the present candidates gets `INCONSISTENT_GROUP_PROTOCOL`. So to change the assignor without a stop, first let all members support both, and then remove the old one.
+
+# %% [markdown]
+# ## Exercise for later: the vote
+#
+# Write `select_protocol(members)`, which returns the name of the assignor that wins. `members` has one ordered list of names for each member. At least one candidate exists, and no two candidates have the same number of votes.
+
+# %%
+# exercise: select_protocol
+def select_protocol(members):
+    ...
+
+# %%
+course.check("select_protocol", select_protocol)
+# course.hint("select_protocol")
 
 # %% [markdown]
 # ## Where 3.9 differs
@@ -375,7 +375,7 @@ course.compare_brokers(ask_after_row_8)[1:]
 # ## For your consumer
 #
 # - Commit in `onPartitionsRevoked`, which runs before the consumer joins again. With `enable.auto.commit=true`, the consumer commits by itself before it joins, and in `close()`.
-# - Override `onPartitionsLost`, and do not commit there, because it runs when the member was removed. By default, it calls `onPartitionsRevoked`.
+# - If a member was removed, its consumer calls `onPartitionsLost`, which by default calls `onPartitionsRevoked`, and the commit there fails. So override `onPartitionsLost`, and do not commit there.
 # - With `CooperativeStickyAssignor` instead of `range`, a consumer goes on reading the partitions that it keeps, and a second rebalance moves the others.
 
 # %% [markdown]
@@ -387,7 +387,7 @@ course.compare_brokers(ask_after_row_8)[1:]
 # |---|---|---|---|
 # | A group rebalances all the time. | `grep "Preparing to rebalance group billing" server.log` | The line ends with the reason: `on heartbeat expiration` (a session ended), `LeaveGroup` (see the next row), or `Adding new member` (a process starts). | Read the log of the member that the line names. Without `server.log`: `kafkagroups timeline PATH --group billing`. |
 # | Why does a member leave? | `grep "has left group" server.log` | `the consumer is being closed`, or `consumer poll timeout has expired`: its loop is too slow. | For a slow loop, lower `max.poll.records` or raise `max.poll.interval.ms`. |
-# | A group stays in PreparingRebalance. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --members --verbose` | Find the consumer whose own log has no new line `(Re-)joining group`. All others wait for this consumer. | Wait for the end of the join phase, which removes this member, or close its process normally. |
+# | A group stays in PreparingRebalance. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --members --verbose` | All others wait for the consumer whose own log has no new line `(Re-)joining group`. | Wait for the end of the join phase, which removes this member, or close its process normally. |
 
 # %% [markdown]
 # <details><summary>In Kafka</summary>
@@ -402,6 +402,6 @@ course.compare_brokers(ask_after_row_8)[1:]
 #
 # ## What we left out, and why
 #
-# How a leader computes assignments. The handbook has [which state can follow which](../docs/handbook/groups.md#classic-groups), and a [glossary](../docs/handbook/glossary.md).
+# How a leader computes assignments. All terms are in the [glossary](../docs/handbook/glossary.md).
 #
 # **Next:** [07 · Who may commit](07_who_may_commit.ipynb): which commits a coordinator refuses.

@@ -3,7 +3,7 @@
 #
 # **When does an offset in a transaction count?**
 #
-# **Which Kafka:** every 4.x, which always has the new *group coordinator*. The tables show 4.3.1 beside 3.9.2 with the classic coordinator; a row with one answer is true for both. **Which groups:** all consumer groups, whatever their setting `group.protocol`.
+# **Which Kafka:** every 4.x, which always has the new *group coordinator*. Where the tables show one answer, 3.9.2 gives the same one; the rest is in "Where 3.9 differs". **Which groups:** all consumer groups.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -12,17 +12,16 @@
 # ![In the log, an offset of producer 1 is pending until the marker that commits the transaction, and counts from there on.](pictures/08.svg)
 
 # %% [markdown]
-# Four things to hold on to:
+# Three things to hold on to:
 #
-# 1. An offset in a transaction is **pending** until a *marker* of its producer is in the log.
+# 1. An offset in a transaction is **pending** until its producer's *marker* is in the log.
 # 2. An offset *counts* if it was committed outside of a transaction, or if the marker of its transaction commits it. If several offsets of a partition count, a fetch returns the last one in the log.
-# 3. While an offset is pending, a client that asks for stable offsets gets `UNSTABLE_OFFSET_COMMIT`.
-# 4. If no marker comes, the offset stays pending forever. The log grows, too, because the cleaner, which removes replaced records (lesson 10), stops before the offset.
+# 3. While an offset is pending, a stable fetch gets `UNSTABLE_OFFSET_COMMIT`. If no marker comes, the consumers of the group stand still.
 
 # %% [markdown]
 # ## Why offsets are in transactions
 #
-# `fraud-check` reads payments and writes alarms to another topic. If a process writes an alarm and crashes before its commit, the next process writes the alarm again. If it commits first and then crashes, the alarm is lost. In a transaction, the alarms and the offsets count together or not at all, which is called [*exactly once*](../docs/handbook/glossary.md#exactly-once). The service's loop, with the names of the Java client:
+# `fraud-check` reads payments and writes alarms to another topic. A crash between the alarm and the commit repeats the alarm; in the other order, a crash loses it. In a transaction, the alarms and the offsets count together or not at all, which is called [*exactly once*](../docs/handbook/glossary.md#exactly-once). The service's loop, with the names of the Java client:
 #
 # ```
 # producer.initTransactions()
@@ -39,22 +38,16 @@
 # - `sendOffsetsToTransaction` sends the offsets to the **group coordinator**, which appends them to `__consumer_offsets`.
 # - `commitTransaction` and `abortTransaction` go to the [**transaction coordinator**](../docs/handbook/glossary.md#transaction-coordinator), which writes a **marker** into each partition that has records of the transaction.
 #
-# **Always pass `consumer.groupMetadata()`.** It contains the member and its generation, so the coordinator can make the checks of lesson 07. With a group id alone, a removed member can overwrite the offset.
-#
-# <details><summary>One check is left out</summary>
-#
-# A commit in a transaction is accepted in CompletingRebalance, too.
-#
-# </details>
+# **Always pass `consumer.groupMetadata()`.** It contains the member and its generation, so the coordinator can make the checks of lesson 07. If you pass only the group id, the coordinator cannot check the member, and a removed member can overwrite the offset.
 
 # %% [markdown]
 # ## Four transactions in a real log
 #
 # A 4.3.1 broker wrote this log of `fraud-check`. It has four transactions of producer 1:
 #
-# - The first transaction was committed, and the second one was aborted.
-# - During the third transaction, somebody committed offset 25 of `payments-0` outside of any transaction. This commit counts at once, without a marker.
-# - The fourth transaction has no marker, because the brokers were killed before it ended.
+# - The first was committed, and the second was aborted.
+# - During the third, somebody committed offset 25 of `payments-0` outside of any transaction. This commit counts at once.
+# - The fourth has no marker, because the brokers were killed before it ended.
 
 # %%
 from kafkagroups import course
@@ -93,11 +86,11 @@ for partition, commit in sorted(kg.load(log)["fraud-check"].offsets.items()):
     print(partition, "=", commit.offset)
 
 # %% [markdown]
-# For `payments-1`, record 30 is the newest record that counts, so the offset is 31. For `payments-0`, two records count now: record 29, and record 31 outside of the transaction. Record 31 is later in the log, so the offset is 25. The marker of record 29 comes after record 31, but only the place of the **record** decides.
+# For `payments-1`, record 30 is the newest record that counts. For `payments-0`, two records count now: record 29, and record 31 outside of the transaction. Record 31 is later in the log, so the offset is 25. The marker that makes record 29 count (record 32) is even later, but only the place of the **commit** decides.
 #
 # ## Record by record
 #
-# A coordinator has two maps in memory, one for offsets that count and one for pending offsets. A marker of producer 1 ends everything of producer 1 that is pending. The figure loads a shorter log with two producers. Step through it, then let the transactions end in another way:
+# A coordinator has two maps in memory, one for offsets that count and one for pending offsets. A marker of producer 1 ends all pending offsets of producer 1 in this partition, whatever their group. Step through the figure, then let the transactions end in another way:
 
 # %%
 # figure
@@ -112,7 +105,7 @@ course.TwoMaps()
 #
 # ## Stable offsets
 #
-# While an offset is pending, a consumer does not get the older offset that counts, but `UNSTABLE_OFFSET_COMMIT` (lesson 05). What would happen otherwise?
+# While an offset is pending, a consumer gets `UNSTABLE_OFFSET_COMMIT` (lesson 05). What would happen if it got the older offset?
 #
 # 1. Process A writes its alarms, calls `commitTransaction`, and dies. The transaction coordinator commits the transaction, but its marker is not yet in this partition.
 # 2. Process B takes over, gets the old offset, and begins there.
@@ -143,7 +136,7 @@ def third_transaction(broker):
 course.compare_brokers(third_transaction, ("4.3.1", "3.9.2"))
 
 # %% [markdown]
-# When the shop's brokers were killed, the fourth transaction was still open, so the next broker answered `UNSTABLE_OFFSET_COMMIT` for its two partitions. At the end of the transaction's timeout, 60 seconds by default, the transaction coordinator writes an abort marker, and the answer for `payments-1` becomes 31.
+# If the producer crashes, the transaction coordinator writes an abort marker after the transaction's timeout, 60 seconds by default. A stable fetch then gets the older offset.
 
 # %% [markdown]
 # ## Exercise: after two markers, on paper
@@ -170,13 +163,9 @@ course.check("after_two_markers", after_two_markers)
 # course.hint("after_two_markers")
 
 # %% [markdown]
-# ## The epoch of a producer
+# ## A transaction that hangs
 #
-# An application gives its producer a name, the `transactional.id`. Kafka gives the producer a *producer id* and a [*producer epoch*](../docs/handbook/glossary.md#producer-epoch), and both are in the header of each batch in a transaction. A second process with the same `transactional.id` gets the same producer id and a higher producer epoch. From then on, brokers refuse requests with the old producer epoch, so a slow process cannot end a transaction of its successor. The slow process is [*fenced*](../docs/handbook/glossary.md#fence).
-#
-# ## Why the epoch rises at the end of a transaction
-#
-# A request with offsets can be delayed in the network until its transaction has ended. Suppose that a broker stores the late request:
+# Nothing in a log marks the beginning of a transaction: it begins with the first record that its producer writes after its previous marker. This becomes a problem if a request with offsets is delayed in the network until its transaction has ended. Suppose that a broker stores the late request:
 #
 # ```
 #  record   time
@@ -186,37 +175,11 @@ course.check("after_two_markers", after_two_markers)
 #           10:30:00   no marker follows
 # ```
 #
-# Nothing in a log marks the beginning of a transaction: the first record of a producer after its last marker is the beginning. So record 102 opens a new transaction, of which no client knows. Nobody ends it.
+# Record 102 comes after the marker of producer 7, so it opens a new transaction. But no client knows of this transaction, so nobody ends it. It is a [*hanging* transaction](../docs/handbook/glossary.md#hanging-transaction): open in the log of a partition, but not in the transaction coordinator.
 #
-# Two protections refuse a late request:
+# Consumers of the group get `UNSTABLE_OFFSET_COMMIT` again and again. The partition also grows, because the log cleaner (lesson 10) stops before record 102.
 #
-# - **In 4.x**, each end of a transaction raises the producer epoch by one, so a late request has an old epoch. This needs a 4.x client and the feature `transaction.version` 2, which you must switch on after an upgrade.
-# - **Without this**, a broker since 3.7 asks the transaction coordinator whether the producer has an open transaction with this partition. If the producer has already begun its next transaction, the answer can be yes. Then the late offset becomes part of this **next** transaction, and is committed or aborted with it.
-
-# %% [markdown]
-# *Predict*: `fraud-check` had a 4.x client and a 4.x broker. Its first transaction has the producer epoch 0. Which one does its **fourth** transaction have?
-
-# %%
-# prediction
-epoch_of_the_fourth = ...
-
-# %%
-batches = [batch for batch in kg.open_log(log) if batch.producer_id >= 0]
-with course.fold("epoch_of_the_fourth", epoch_of_the_fourth, batches[-1].producer_epoch):
-    for batch in batches:
-        what = "marker" if batch.is_control else "two offsets"
-        print(f"record {batch.base_offset}: {what:<12} epoch {batch.producer_epoch}")
-
-# %% [markdown]
-# Each marker already has the new producer epoch. In 3.9, a marker normally has the producer epoch of its records. A load does not compare the two epochs.
-#
-# ## A transaction that hangs
-#
-# The transaction of record 102 is a [*hanging* transaction](../docs/handbook/glossary.md#hanging-transaction): it is open in the log of a partition, but not in the transaction coordinator, so its marker never comes. Brokers up to 3.6 have neither protection. Later brokers lose the second one with `transaction.partition.verification.enable=false`.
-#
-# Consumers of the group then get `UNSTABLE_OFFSET_COMMIT` again and again. The partition also grows, because the cleaner stops before the first record of the transaction, so the next failover takes longer.
-#
-# `kafka-transactions.sh list` prints what the transaction coordinator knows of each producer. `Ongoing` means an open transaction. So if a transaction is open in the log, and the list says `CompleteCommit` or `CompleteAbort`, the transaction hangs.
+# Is a transaction hanging, or only slow? `kafka-transactions.sh list` prints what the transaction coordinator knows of each producer. `Ongoing` means an open transaction. If the list says `CompleteCommit` or `CompleteAbort` instead, a transaction that is open in the log hangs.
 
 # %% [markdown]
 # ## Exercise: which one hangs?
@@ -238,19 +201,53 @@ course.check("which_hangs", which_hangs)
 # course.hint("which_hangs")
 
 # %% [markdown]
+# ## Protection 1: the broker asks
+#
+# Before a broker since 3.7 stores an offset, it asks the transaction coordinator: does this producer have an open transaction with this partition? For the late request above, the answer is no, so the broker refuses the request.
+#
+# This protection has a gap. If the producer has already begun its **next** transaction with the same partition, the answer is yes, because the question does not say which transaction is meant. The late offset then slips into the next transaction, and is committed or aborted with it.
+#
+# ## The epoch of a producer
+#
+# The second protection closes the gap with a number, the producer epoch. An application gives its producer a name, the `transactional.id`. Kafka gives the producer a *producer id* and a [*producer epoch*](../docs/handbook/glossary.md#producer-epoch). If a second process starts with the same `transactional.id`, it gets the same producer id and a higher producer epoch. From then on, brokers refuse requests with the old producer epoch: the first process is [*fenced*](../docs/handbook/glossary.md#fence), and cannot end a transaction of its successor.
+#
+# ## Why the epoch rises at the end of a transaction
+#
+# **Protection 2** uses the same idea between two transactions of one process: in 4.x, each end of a transaction raises the producer epoch by one. A late request has an old epoch, so it is refused even if the next transaction is open.
+#
+# Protection 2 needs a 4.x client and the feature `transaction.version` 2, which you must switch on after an upgrade. Without it, only protection 1 is left, and `transaction.partition.verification.enable=false` switches that off. Brokers up to 3.6 have neither.
+
+# %% [markdown]
+# *Predict*: `fraud-check` had a 4.x client and a 4.x broker. Its first transaction has the producer epoch 0. Which one does its **fourth** transaction have?
+
+# %%
+# prediction
+epoch_of_the_fourth = ...
+
+# %%
+batches = [batch for batch in kg.open_log(log) if batch.producer_id >= 0]
+with course.fold("epoch_of_the_fourth", epoch_of_the_fourth, batches[-1].producer_epoch):
+    for batch in batches:
+        what = "marker" if batch.is_control else "two offsets"
+        print(f"record {batch.base_offset}: {what:<12} epoch {batch.producer_epoch}")
+
+# %% [markdown]
+# The marker already has the new producer epoch. So a load connects a marker with its offsets only by the producer id, and does not compare the epochs.
+
+# %% [markdown]
 # ## Exercise for later: replay with transactions
 #
-# `course.read_lines` returns a line for each record, with these fields:
+# `course.read_lines` returns a line for each record:
 #
 # | field | content |
 # |---|---|
 # | `line.record_offset` | the position of the record in the log |
-# | `line.record_type` | `"offset"`, `"group"`, `"commit"` or `"abort"`. The last two are markers |
+# | `line.record_type` | `"offset"`, `"group"`, or for a marker `"commit"` or `"abort"` |
 # | `line.group`, `line.partition` | for example `"billing"` and `"orders-0"` |
 # | `line.value` | the committed offset, or `None` for a tombstone |
 # | `line.producer` | the producer's id, or `None` outside of transactions |
 #
-# Write `replay_transactions(lines)`. It returns a dictionary from pairs `(group, partition)` to the offset that counts at the end. Tombstones are never in a transaction, and when a tombstone comes, its partition has no pending offset.
+# Write `replay_transactions(lines)`. It returns a dictionary from pairs `(group, partition)` to the offset that counts at the end. In this log, no tombstone is in a transaction, and none comes while its partition has a pending offset.
 
 # %%
 # exercise: replay_transactions
@@ -264,9 +261,14 @@ course.check("replay_transactions", replay_transactions)
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# In 3.9, a deleted offset can come back. To delete an offset, a coordinator appends a *tombstone*, a record with the same key and no value (lesson 09). Suppose that offset 20 is committed and 41 is pending when an operator deletes the offset.
+# 3.9 has only protection 1, so a marker normally has the producer epoch of its records. A second difference: a deleted offset can come back. (A coordinator deletes an offset with a *tombstone*, a record with the same key and no value: lesson 09.) Suppose that this happens:
 #
-# *Predict*: after the deletion, the transaction is committed, and neither broker finds an offset. Then both brokers die, and a broker of the same version loads each log. Which one finds 41 again? Write `"4.3.1"`, `"3.9.2"`, `"both"` or `"neither"`.
+# 1. Offset 20 is committed, and 41 is pending.
+# 2. An operator deletes the offset.
+# 3. The marker commits the transaction. A fetch finds no offset.
+# 4. The broker dies, and another broker of the same version loads the log.
+#
+# *Predict*: which one finds 41 again? Write `"4.3.1"`, `"3.9.2"`, `"both"` or `"neither"`.
 
 # %%
 # prediction
@@ -281,9 +283,7 @@ with course.fold("after_the_load", after_the_load, " and ".join(finds_41)):
     display(deletion)
 
 # %% [markdown]
-# Both logs have the same four records. In 4.x, a tombstone deletes whatever the partition has, committed or pending, so the marker finds nothing.
-#
-# In 3.9, the running broker also forgets both offsets. But in a load, the tombstone deletes only the committed one. Offset 41 stays pending until the marker commits it, and the deleted offset is back. The same happens if the group or the topic is deleted. To repair this, wait until no transaction is open, and delete the offset again.
+# Both logs have the same four records. In 4.x, a tombstone deletes committed and pending offsets, so the marker finds nothing. In 3.9, the running broker also forgets both. But a load keeps the pending offsets in a map of their own, and a tombstone does not reach this map. So offset 41 survives the tombstone, and the marker commits it. The same happens if the group or the topic is deleted. To repair this, wait until no transaction is open, and delete the offset again.
 #
 # <details><summary>Other versions</summary>
 #
@@ -295,7 +295,7 @@ with course.fold("after_the_load", after_the_load, " and ".join(finds_41)):
 #
 # <details><summary>A transaction with offset 30 is open. A commitSync of 25 is stored, and then the transaction is committed. Which offset counts?</summary>
 #
-# 25. After the marker, both offsets count, and the record of 25 is later in the log. The place of the marker does not matter.
+# 25. After the marker, both offsets count, and the record of 25 is later in the log than the record of 30. The place of the marker does not matter.
 #
 # </details>
 #
@@ -308,18 +308,18 @@ with course.fold("after_the_load", after_the_load, " and ".join(finds_41)):
 # ## In five lines
 #
 # - An offset in a transaction is pending until its producer's marker.
-# - After a commit marker, the offset counts. After an abort marker, it never counts.
+# - After a commit marker, it counts. After an abort marker, it never counts.
 # - Of all offsets that count, the last one in the log wins.
 # - `UNSTABLE_OFFSET_COMMIT` means an open transaction, so the client asks again.
-# - A transaction without a marker stops the log cleaner.
+# - A hanging transaction blocks its group and the log cleaner.
 
 # %% [markdown]
 # ## For your consumer
 #
 # - To read topics of a transactional service, set `isolation.level=read_committed`, or you also read records of aborted transactions.
-# - Do not mix `commitSync` and `sendOffsetsToTransaction` in one group, because the commit outside of the transaction can be later in the log and win.
+# - Do not mix `commitSync` and `sendOffsetsToTransaction` in one group, because the later record in the log wins.
 # - Restart a crashed service with the same `transactional.id`, because the new process first aborts the open transaction.
-# - After `abortTransaction`, a running consumer does not go back by itself. Let it `seek` to the committed offsets before the next `poll`, or it skips the payments of the aborted transaction.
+# - After `abortTransaction`, let the consumer `seek` to the committed offsets before the next `poll`. It does not go back by itself, and would skip the payments of the aborted transaction.
 #
 # ## At 3 am
 #
@@ -327,10 +327,10 @@ with course.fold("after_the_load", after_the_load, " and ".join(finds_41)):
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | `UNSTABLE_OFFSET_COMMIT` for minutes | `kafkagroups stats PATH` | It names the producer id of the open transaction, the first record of the transaction and its groups | First wait for the producer's `transaction.timeout.ms`, 60 seconds by default |
+# | `UNSTABLE_OFFSET_COMMIT` for minutes | `kafkagroups stats PATH` | It names the producer id of the open transaction, its first record and its groups | First wait for the producer's `transaction.timeout.ms`, 60 seconds by default |
 # | Which application is it? | `kafka-transactions.sh --bootstrap-server localhost:9092 list` | It prints the `transactional.id`, the producer id and the state of each producer | If the state is `Ongoing`, do not abort: the transaction coordinator will end the transaction |
-# | The transaction is not `Ongoing`, but the error does not end | `kafka-transactions.sh --bootstrap-server localhost:9092 find-hanging --topic __consumer_offsets --partition 9` | It prints the hanging transactions of this partition | Abort only these |
-# | The transaction hangs | `kafka-transactions.sh --bootstrap-server localhost:9092 abort --topic __consumer_offsets --partition 9 --start-offset 870` | It writes an abort marker. 870 is the first offset of the hanging transaction | The group goes back to its last offset that counts, and reads the records after it again. `kafkagroups load PATH --group fraud-check` prints this offset |
+# | It is not `Ongoing`, but the error does not end | `kafka-transactions.sh --bootstrap-server localhost:9092 find-hanging --topic __consumer_offsets --partition 9` | It prints the hanging transactions of this partition | Abort only these |
+# | The transaction hangs | `kafka-transactions.sh --bootstrap-server localhost:9092 abort --topic __consumer_offsets --partition 9 --start-offset 870` | It writes an abort marker. 870 is the first record of the hanging transaction | The group goes back to its last offset that counts, which `kafkagroups load PATH --group fraud-check` prints |
 
 # <details><summary>In Kafka</summary>
 #
@@ -345,8 +345,6 @@ with course.fold("after_the_load", after_the_load, " and ".join(finds_41)):
 # %% [markdown]
 # ## What we left out, and why
 #
-# The transaction coordinator has its own topic, `__transaction_state`.
-#
-# The [glossary](../docs/handbook/glossary.md) explains all terms.
+# The transaction coordinator has its own topic, `__transaction_state`. The [glossary](../docs/handbook/glossary.md) explains all terms.
 #
 # **Next:** [09 · Deleting](09_deleting.ipynb): how do you delete from a file that only grows?

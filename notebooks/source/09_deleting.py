@@ -3,7 +3,7 @@
 #
 # **How do you delete from a file that only grows?**
 #
-# **Which Kafka:** every 4.x, which always has the new *group coordinator*. The tables show 4.3.1 beside 3.9.2 with the classic coordinator; a row with one answer is true for both. **Which groups:** *classic groups* (`group.protocol=classic`, the default) and *simple groups* without members; "A quiet topic" is about the new protocol.
+# **Which Kafka:** every 4.x, which always has the new *group coordinator*. Where the tables show one answer, 3.9.2 gives the same one; the rest is in "Where 3.9 differs". **Which groups:** *classic groups* (`group.protocol=classic`, the default); one section is about the new protocol.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -17,7 +17,7 @@
 # 1. To delete something, a broker **appends** a record with the same key and no value, a *tombstone*.
 # 2. Offsets are deleted for three reasons: an administrator asks for it, their topic is deleted, or they [**expire**](../docs/handbook/glossary.md#expire). An Empty group without offsets is deleted, too.
 # 3. An offset does not expire while a **member** of its group reads the topic, because the member may need it.
-# 4. A **classic group** keeps its offsets for the *retention*, seven days, after its last member has left.
+# 4. After its last member has left, a classic group keeps its offsets for the *retention*, seven days.
 
 # %% [markdown]
 # ## A group is deleted
@@ -37,7 +37,7 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
     print(line)
 
 # %% [markdown]
-# The broker wrote record 5 when the last member left. The records 6 to 9 are the deletion. Each offset needs a tombstone of its own, because it has its own key, and the tombstone of the group comes last. All four are in one batch, so after a crash, either the whole group is deleted or nothing.
+# The broker wrote record 5 when the last member left. The records 6 to 9 are the deletion. Each offset needs a tombstone of its own, because it has its own key, and the tombstone of the group comes last. All four are in one batch, so a crash cannot leave a half of them.
 #
 # The coordinator answers `DeleteGroups` in one of three ways:
 #
@@ -50,7 +50,7 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
 # %% [markdown]
 # ## Single offsets
 #
-# The request `OffsetDelete`, which this command sends, deletes single offsets:
+# This command deletes single offsets, with the request `OffsetDelete`:
 #
 # ```
 # kafka-consumer-groups.sh --bootstrap-server localhost:9092 --delete-offsets --group billing --topic payments:0
@@ -87,12 +87,6 @@ course.compare_brokers(deletions, ("4.3.1", "3.9.2"))[1:]
 # %% [markdown]
 # `OffsetDelete` answers for each partition separately. The offset of `orders-0` stays, because `billing-1` reads `orders`, whereas the offset of `payments-0` is deleted.
 #
-# <details><summary>Groups of other programs</summary>
-#
-# Some groups have another *protocol type* than `consumer`, for example the workers of Kafka Connect. The coordinator does not know what their members read. While such a group has members, `OffsetDelete` is answered `NON_EMPTY_GROUP`.
-#
-# </details>
-#
 # ## The end of a topic
 #
 # If a **topic** is deleted, all groups immediately lose their offsets of this topic, even groups that read the topic. In the shop, the last member of `promo` left, and then the topic `promo-spring` was deleted. The 4.3.1 broker wrote these records:
@@ -103,15 +97,26 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
         print(line)
 
 # %% [markdown]
-# Record 5 deletes the offset. Later, a regular check found that `promo` was Empty without an offset, so record 6 deletes the group. [Lesson 08](08_transactions.ipynb) shows a deletion while a transaction is open.
+# Record 5 deletes the offset. Every ten minutes (`offsets.retention.check.interval.ms`), a coordinator checks what is no longer needed. This check found that `promo` was Empty without an offset, so record 6 deletes the group.
 
 # %% [markdown]
 # ## Time: the retention of offsets
 #
-# Every ten minutes (`offsets.retention.check.interval.ms`), a coordinator deletes the offsets that have expired. An offset expires at the end of its [*retention*](../docs/handbook/glossary.md#retention), which lasts 7 days by default (`offsets.retention.minutes`). When does this time begin? All rules follow one idea: an offset stays while a member may need it. These are the two most common cases:
+# The same check deletes offsets that have expired. An offset expires at the end of its [*retention*](../docs/handbook/glossary.md#retention), which lasts 7 days by default (`offsets.retention.minutes`). An offset must stay while a member may need it, so the retention begins at different moments for different groups.
 #
-# - While a member **reads the topic**, the offset does not expire, because a member will continue there.
-# - When the last member has left, the group is **Empty**. The retention begins at this moment, because the members may come back soon.
+# ## When the retention begins
+#
+# The following sections refer to the rows of this table by their names. The first four are the common ones:
+#
+# | row | the group | its offsets | why |
+# |---|---|---|---|
+# | **reads** | a member reads the topic | do not expire | the member will continue there |
+# | **Empty** | a classic group whose last member has left | the retention begins when the group becomes Empty | the members may come back soon |
+# | **simple** | a [*simple group*](../docs/handbook/glossary.md#simple-group): it has offsets, but never had a member, because its program uses `assign` | the retention begins at the commit | only a commit shows that the group is in use |
+# | **new protocol** | a group with `group.protocol=consumer`, and no member reads the topic | the retention begins at the commit | no record stores when the last member left |
+# | **unread** | a classic group with members, but no member reads the topic | the retention begins at the commit | no member needs the offset |
+# | **rebalance** | in a rebalance | do not expire | it is not yet known who will read what |
+# | **other type** | has members, and another *protocol type* than `consumer`, for example the workers of Kafka Connect | do not expire | the coordinator does not know what they read |
 
 # %% [markdown]
 # *Predict*: the retention is 7 days. `mailer` commits on day 0. Its member reads the topic, and leaves on day 4. On which day is its offset deleted?
@@ -130,33 +135,20 @@ with course.fold("mailer_is_deleted_on", mailer_is_deleted_on, days["4.3.1"]):
         print(f"Kafka {kafka}: day {day}")
 
 # %% [markdown]
-# ## When the retention begins
+# The group is in the row *reads* until day 4, and then in the row *Empty*.
 #
-# The two cases above are the first and the fourth row of this table:
-#
-# | the group | its offsets | why |
-# |---|---|---|
-# | Stable, a member reads the topic | do not expire | a member will continue there |
-# | Stable, no member reads the topic | the retention begins at the commit | no member needs them |
-# | in a rebalance | do not expire | it is not yet known who will read what |
-# | Empty, had members before | the retention begins when the group becomes Empty | the members may come back |
-# | simple: offsets, but never a member | the retention begins at the commit | only a commit shows that the group is in use |
-# | with another *protocol type* than `consumer` (for example, the workers of Kafka Connect), and members | do not expire | the coordinator does not know what they read |
-#
-# A commit of value version 1 (lesson 01) has an *expire timestamp* of its own, which replaces the retention. But where the table says "do not expire", the expire timestamp has no effect either.
+# A commit of value version 1 (lesson 01) has an *expire timestamp* of its own, and expires then instead. But in the rows that say "do not expire", such an offset stays, too.
 #
 # ## Which clock counts
 #
-# The figure shows two countdowns for the offset of a classic group: from its commit, and from the moment when the group became Empty. The row *Kafka 2.4+* follows today's rules. The row *Kafka 1.0.1* has the old rule, in which only the commit counted.
-#
-# Step through the figure with *next*. Then let the member stay, or read only `payments`. What changes?
+# The figure shows two countdowns for the offset of a classic group: from its commit, and from the moment when the group became Empty. *Kafka 2.4+* follows today's rules. In *Kafka 1.0.1*, only the commit counted. Step through the figure with *next*. Then let the member stay, or read only `payments`. What changes?
 
 # %%
 # figure
 course.ExpiryChart()
 
 # %% [markdown]
-# With the old rule, a running group with a quiet topic could lose its offset. This is why Kafka has the new one.
+# With the old rule, a running group with a quiet topic could lose its offset. This is why Kafka has the row *reads*.
 #
 # ## Offsets that you set again
 #
@@ -185,25 +177,25 @@ def set_on_day_6(broker):
 course.compare_brokers(set_on_day_6, ("4.3.1", "3.9.2"))[1:]
 
 # %% [markdown]
-# The offset was deleted one day later, with the group. **Setting an offset does not start the retention again.** So start the consumers before the retention ends, because a member protects the offsets.
+# The group is in the row *Empty*, in which only the day counts on which the last member left. So the offset was deleted one day after it was set. **Setting an offset does not start the retention again.** Start the consumers before the retention ends, because a member that reads the topic protects the offset.
 #
-# If the group is already gone, setting its offsets creates a simple group. These offsets stay for a week after you have set them.
+# But if the group is already gone, setting its offsets creates a group in the row *simple*, whose week begins at this commit.
 #
 # ## A quiet topic, with the new protocol
 #
-# A group can also use the new protocol (`group.protocol=consumer`, lesson 13). For such a group, no record stores when it became Empty, so the coordinator can only count from the **commit**. Suppose that the last order came and was committed on day 1, and the last member leaves on day 9:
+# The row *new protocol* (lesson 13) is dangerous for a topic without traffic. Suppose that the last order came and was committed on day 1, and the last member leaves on day 9:
 #
-# | the group | the offset expires |
+# | row | the offset expires |
 # |---|---|
-# | classic | on day 16, a week after the group became Empty |
-# | with `group.protocol=consumer` | on day 9, at the next check, because the week after the commit ended on day 8 |
+# | *Empty* (a classic group) | on day 16, a week after the last member left |
+# | *new protocol* | on day 9, at the next check: the week after the commit ended on day 8, and only the member still protected the offset |
 #
 # Before you stop such a service, let it call `commitSync()`. It commits the positions of all its partitions, also of quiet ones.
 
 # %% [markdown]
 # ## Exercise: what expires
 #
-# Write `expired(group, now, retention)`. All times are days. The function returns the list of the partitions whose offsets are deleted, in the order of `group.offsets`.
+# Write `expired(group, now, retention)` for all rows except *new protocol*. All times are days. The function returns the list of the partitions whose offsets are deleted, in the order of `group.offsets`.
 #
 # | field | content |
 # |---|---|
@@ -213,7 +205,7 @@ course.compare_brokers(set_on_day_6, ("4.3.1", "3.9.2"))[1:]
 # | `group.state_start` | the day on which the group entered its state |
 # | `group.offsets` | for example `{"orders-0": (committed, until)}`: the day of the commit, and the day of its expire timestamp, or `None` |
 #
-# An offset is deleted **on** the day on which its retention ends. If it begins on day 0 and lasts 7 days, this is day 7.
+# An offset is deleted **on** the day on which its retention ends: a retention of 7 days from day 0 ends on day 7.
 
 # %%
 # exercise: expired
@@ -227,7 +219,7 @@ course.check("expired", expired)
 # %% [markdown]
 # ## What a real broker deleted
 #
-# A 3.9.2 broker ran with a retention of one minute and checked every two seconds. (The rules of 4.x are the same.) Here are three of nine groups, with the seconds since the start and what was deleted:
+# A broker ran with a retention of one minute and checked every two seconds. (It was a 3.9.2 broker, and the rules of 4.x are the same.) Here are three of nine groups, with the seconds since the start:
 
 # %%
 recorded = course.play_conversation("3.9.2-expiry")
@@ -237,15 +229,15 @@ course.compare_with_broker(recorded.our_appends, recorded.broker_appends, "3.9.2
 
 # %% [markdown]
 # - `nocommit`: a member joined and left without a commit. The group was Empty without an offset, so the next check deleted the group.
-# - `alive`: its member reads `orders`, and the group also committed an offset of `clicks`, which no member reads. This offset expired one minute after its commit.
-# - `late`: its member left after 26 seconds, so its offset expired one minute later.
+# - `alive` (row *unread*): its member reads `orders`, and the group also committed an offset of `clicks`. This offset expired one minute after its commit.
+# - `late` (row *Empty*): its member left after 26 seconds, so its offset expired one minute later.
 
 # %% [markdown]
 # ## Exercise: gone on Monday
 #
-# A cluster of Kafka 4.3.1 has a retention of offsets of one day, and all its groups are classic groups. The last orders came on Friday at 18:00. On Monday at 8:00, all services are restarted:
+# A cluster of Kafka 4.3.1 has a retention of offsets of one day, and all its groups are classic groups. On Monday at 8:00, all services are restarted:
 #
-# - `mailer` has members all the time, and they read `orders`. Its last commit was on Friday at 18:00.
+# - `mailer` has members all the time, which read `orders`. Its last commit was on Friday at 18:00.
 # - `dashboard` uses `assign`, so it never joins its group. Its last commit was on Friday at 18:00.
 # - `nightly` has one member. Every night, also on Saturday, Sunday and Monday, it joins at 2:00, commits, and leaves at 3:00.
 #
@@ -262,13 +254,13 @@ course.check("weekend", weekend)
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# A [*simple* group](../docs/handbook/glossary.md#simple-group) has offsets, but it never had members, so its generation is 0 and the log has no group record. When it is deleted, 4.x nevertheless writes a tombstone for the group, which deletes nothing and does no harm. 3.9 writes none:
+# A simple group never had members, so its generation is 0 and the log has no group record. When a simple group is deleted, 4.x writes a tombstone for it like for any other group. This tombstone deletes nothing. 3.9 leaves it out:
 #
 # | | 4.x | 3.9 |
 # |---|---|---|
 # | tombstone of a group | always | only if its generation is above 0 |
 # | the answer to `DeleteGroups` comes | after the replicas have the tombstones | at once, so after a crash, the group can be back |
-# | an expired offset, while a newer offset of its partition is in an open transaction | stays until the transaction ends | is deleted |
+# | an expired offset, if its partition also has a pending offset (lesson 08) | stays until the transaction ends | is deleted |
 
 # %% [markdown]
 # ## Exercise for later: count the tombstones, on paper
@@ -286,7 +278,7 @@ course.check("records_of_dashboard", records_of_dashboard)
 # %% [markdown]
 # <details><summary>Other versions</summary>
 #
-# `DeleteGroups` exists since 1.1, and `OffsetDelete` since 2.4. The default retention was one day before 2.0. Before 2.1, each offset had its own expire timestamp, in value version 1. If this time is over, the coordinator deletes the offset soon after an upgrade to 2.1. `kafkagroups stats` shows whether such records exist.
+# `DeleteGroups` exists since 1.1, and `OffsetDelete` since 2.4. The default retention was one day before 2.0. Before 2.1, each offset had its own expire timestamp, in value version 1. Offsets whose expire timestamp is over are deleted soon after an upgrade to 2.1. `kafkagroups stats` shows whether such records exist.
 #
 # A group record of version 0 or 1 (up to 2.0) does not contain the time at which the group became Empty. After such a record is loaded, the retention begins at the commit.
 # Kafka 2.1 to 2.3 keep all offsets while the group has members. Kafka 2.4 to 2.8.1, 3.0.0 and 3.1.0 can delete offsets during a rebalance.
@@ -297,16 +289,16 @@ course.check("records_of_dashboard", records_of_dashboard)
 #
 # - A tombstone is a record without a value, and it deletes its key.
 # - Offsets are deleted by a request, with their topic, or at the end of their retention.
-# - While a member reads a topic, the group's offsets of this topic stay. In a classic group that had members, the retention begins when the group becomes Empty.
-# - In a simple group, the retention of each offset begins at its commit.
-# - All tombstones of a deletion are in one batch, and the tombstone of the group is last.
+# - While a member reads a topic, the group's offsets of this topic stay. In a classic group, the retention begins when the last member leaves.
+# - In a simple group or with the new protocol, it begins at the commit.
+# - All tombstones of a deletion are in one batch, the tombstone of the group last.
 
 # %% [markdown]
 # ## For your consumer
 #
-# - A consumer that uses `assign` is never a member, so its offsets expire if it commits nothing for 7 days. Call `commitSync()` regularly, even if the topic is quiet.
+# - A consumer that uses `assign` is never a member, so its offsets expire 7 days after their commit. Call `commitSync()` regularly, even if the topic is quiet.
 # - `auto.offset.reset=none` makes lost offsets visible, whereas `latest` skips records silently.
-# - Before a long stop of a service, stop its consumers, then save its offsets. With `--dry-run`, this command only prints them: `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing --export --reset-offsets --to-current --all-topics --dry-run > billing.csv`.
+# - Before a long stop of a service, stop its consumers and save its offsets. With `--dry-run`, this command only prints them: `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing --export --reset-offsets --to-current --all-topics --dry-run > billing.csv`.
 #
 # ## At 3 am
 #
@@ -314,12 +306,12 @@ course.check("records_of_dashboard", records_of_dashboard)
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | A group starts from the beginning or the end | `kafkagroups timeline PATH --group billing` | It shows the deletion with its time, and which causes are possible according to the log | First stop the consumers. The next rows find the old offsets and set them |
-# | When did offsets expire? | `grep -e "tombstone records while cleaning" -e "expired offsets in" server.log` | 4.x writes the first text and names the partition; 3.9 writes the second one. Neither names the group | Reading is safe |
-# | Which offsets did the group have? | `kafkagroups load PATH --group billing --until-time 2026-11-20T18:00` | The offsets at this time (UTC), if the log still has their records | Copy the folder before the cleaner (lesson 10) removes the records. Another replica may still have them |
+# | A group starts from the beginning or the end | `kafkagroups timeline PATH --group billing` | It shows when the offset was deleted, and the possible causes | First stop the consumers. The next rows find the old offsets and set them |
+# | When did offsets expire? | `grep -e "tombstone records while cleaning" -e "expired offsets in" server.log` | 4.x writes the first text, with the partition, 3.9 the second. Neither names the group | Reading is safe |
+# | Which offsets did the group have? | `kafkagroups load PATH --group billing --until-time 2026-11-20T18:00` | The offsets at this time (UTC), if the log still has their records | Copy the folder before the cleaner (lesson 10) removes the records |
 # | Set them again | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing --reset-offsets --from-file billing.csv --execute` | Write the file yourself: a line `orders,0,5` for each offset that the previous command printed | The consumers are still stopped. Start them soon, because the group may have been Empty for days |
 #
-# To keep offsets for 14 days, set `offsets.retention.minutes=20160` in `server.properties` of all brokers, and restart the brokers one after the other.
+# To keep offsets for 14 days, set `offsets.retention.minutes=20160` on all brokers, and restart them one after the other.
 #
 # <details><summary>In Kafka</summary>
 #
@@ -333,8 +325,6 @@ course.check("records_of_dashboard", records_of_dashboard)
 #
 # ## What we left out, and why
 #
-# How the cleaner makes the file shorter again (lesson 10).
-#
-# The [glossary](../docs/handbook/glossary.md) explains all terms.
+# How the cleaner makes the file shorter again (lesson 10). The [glossary](../docs/handbook/glossary.md) explains all terms.
 #
 # **Next:** [10 · Compaction](10_compaction.ipynb): why the topic stays small, and when it does not.

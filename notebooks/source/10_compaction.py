@@ -12,7 +12,7 @@
 # ![A pass keeps the newest record of each key in the closed segments, offsets 3, 4 and 5, and leaves the active segment unchanged.](pictures/10.svg)
 
 # %% [markdown]
-# Groups commit all day, so the topic grows, although only the newest record of a key changes an answer. The [**cleaner**](../docs/handbook/glossary.md#cleaner), a thread of the broker, therefore copies the records that are still needed into new segments. Each record keeps its offset, so there are gaps between the offsets. This is called *compaction*, and one run over a partition is a [*pass*](../docs/handbook/glossary.md#pass). Which records does a pass keep, and what stops it?
+# Groups commit all day, so the topic grows, although the answers need only the newest record of each key. The [**cleaner**](../docs/handbook/glossary.md#cleaner), a thread of the broker, therefore copies the records that are still needed into new segments. Each record keeps its offset, so there are gaps between the offsets. This is called *compaction*, and one run over a partition is a [*pass*](../docs/handbook/glossary.md#pass). Which records does a pass keep, and what stops it?
 
 # %% [markdown]
 # ## The log of a dashboard
@@ -56,12 +56,18 @@ course.reveal("records_left", records_left, len(course.list_offset_map_records(c
 #
 # ## The dirty range and the offset map
 #
-# How can a thread with little memory find the newest record of each key in a log of any length? The last pass left each key at most once in the part that it cleaned. So a record of this *clean part* can be replaced only by a record that came later. The later records, up to the active segment, are the [**dirty range**](../docs/handbook/glossary.md#dirty-range). A pass has two steps:
+# How can a thread with little memory find the newest record of each key in a log of any length? It need not remember the keys of the whole log:
+#
+# ```
+#  clean part: each key once  │  dirty range: what came later  │  active segment
+# ```
+#
+# The last pass left each key at most once in the *clean part*. So a record of the clean part can be replaced only by a later record, and the cleaner has to remember only the keys of the [**dirty range**](../docs/handbook/glossary.md#dirty-range). A pass has two steps:
 #
 # 1. It reads the dirty range, and notes in the [**offset map**](../docs/handbook/glossary.md#offset-map) the newest offset of each key.
 # 2. It reads the clean part and the dirty range. If the map has a newer offset for the key of a record, the pass leaves this record out. It copies every other record.
 #
-# Why does `B = 1` remain in the figure, although `B = 2` is newer?
+# Step through a pass in the figure. At the end, `B = 1` remains, although the log has a newer record, `B = 2`. Why?
 
 # %%
 # figure
@@ -133,9 +139,27 @@ course.check("removing_pass", removing_pass)
 # course.hint("removing_pass")
 
 # %% [markdown]
+# ## Why a marker stays longest
+#
+# A marker says whether the records of its transaction count, so a load needs the marker as long as the log has one of these records. The cleaner therefore keeps it until a pass finds no more record of the transaction. Then the marker waits like a tombstone: this pass sets its delete horizon, and the first pass after the horizon removes it.
+#
+# The figure makes three passes over a log. Step through them, and watch the tombstone 4 and the marker 7, which ends the transaction of the records 5 and 6. Then let the active segment begin earlier, or leave the transaction open:
+
+# %%
+# figure
+course.Compaction()
+
+# %% [markdown]
+# <details><summary>What else can remain?</summary>
+#
+# If a pass removes all records of a producer's last batch, the header of this batch remains, an *empty batch* of 61 bytes. Its header has the sequence number of the batch. If the producer sends a batch twice, the broker recognises it by this number.
+#
+# </details>
+
+# %% [markdown]
 # ## An open transaction stops the cleaner
 #
-# While a transaction is open, nobody can say whether its records will count. So the cleaner must not use these records to remove older ones, and stops at the [*last stable offset*](../docs/handbook/glossary.md#last-stable-offset): the first offset of the first open transaction, or the end of the log if no transaction is open. A pass cleans only whole segments, so the segment with the last stable offset and all later segments are not changed.
+# While a transaction is open, nobody can say whether its records will count. So they must not replace older records, and the cleaner stops before them, at the [*last stable offset*](../docs/handbook/glossary.md#last-stable-offset). This is the first offset of the first open transaction. (If none is open, it is the end of the log.) A pass cleans only whole segments, so the segment with the last stable offset and all later segments are not changed.
 #
 # We wrote the log of `dashboard` once more, in smaller segments, and inserted a record at offset 216 whose transaction never ends:
 
@@ -166,7 +190,7 @@ with course.fold("pass_ends_at", pass_ends_at):
 #
 # ## How large is the topic?
 #
-# A broker does not clean all the time, because a pass reads and writes much. It cleans a partition when the dirty range is larger than the clean part, for example 60 MB after 40 MB (`min.cleanable.dirty.ratio`, 0.5 by default). Here are two replicas of one partition with 50 groups. On the second broker, the cleaner thread is dead:
+# A broker does not clean all the time, because a pass reads and writes much. It cleans a partition when the dirty range is larger than the clean part, for example when 60 MB are dirty and 40 MB are clean (`min.cleanable.dirty.ratio`, 0.5 by default). Here are two replicas of one partition with 50 groups. On the second broker, the cleaner thread is dead:
 
 # %%
 replicas = course.make_scratch_folder()
@@ -209,36 +233,9 @@ course.check("needs_an_abort", needs_an_abort)
 # course.hint("needs_an_abort")
 
 # %% [markdown]
-# ## Why a marker stays longest
-#
-# A marker says whether the records of its transaction count. So a load needs the marker as long as the log has one of these records, and the cleaner keeps it until then.
-#
-# For example, a transaction has committed the keys A and C in the records 5 and 6, and record 7 is its marker. Newer records have replaced both, and `delete.retention.ms` is 24 hours:
-#
-# | pass | the records 5 and 6 | the marker 7 |
-# |---|---|---|
-# | 1, at hour 0 | are removed, because A and C have newer records | stays, because the pass has still read the records 5 and 6 |
-# | 2, at hour 25 | are gone | gets a delete horizon: hour 25 + 24 = 49 |
-# | 3, at hour 50 | are gone | is removed, because hour 49 has passed |
-#
-# So a marker waits like a tombstone, but its 24 hours begin only at a pass that no longer finds a record of its transaction. This is why a marker needs three passes, counted from the pass that removes the last record of its transaction. (The records of an aborted transaction never count, so the first pass that reads them removes all of them.)
-#
-# The figure makes the same three passes over the whole log. Step through them, and watch the tombstone 4 and the marker 7. Then let the active segment begin earlier, or leave the transaction open:
-
-# %%
-# figure
-course.Compaction()
-
-# %% [markdown]
-# <details><summary>What else can remain?</summary>
-#
-# If a pass removes all records of a producer's last batch, the header of this batch remains, an *empty batch* of 61 bytes. Its header has the sequence number of the batch. If the producer sends a batch twice, the broker recognises it by this number.
-#
-# </details>
-#
 # ## Where 3.9 differs
 #
-# The cleaner of 3.9 removes the same records. In 4.x, a load of the cleaned log gives the same answers as a load of the log before the pass, if only brokers have written the log. In 3.9, there is one exception: after an offset was deleted while a transaction was open, the two loads can give different answers ([the handbook](../docs/handbook/tombstones.md) has the logs).
+# The cleaner of 3.9 removes the same records. Cleaning never changes an answer of 4.x (of a log that only brokers wrote). In 3.9, there is one exception: if an offset was deleted while a transaction was open, as at the end of lesson 08, a load of the cleaned log can give another answer ([the logs](../docs/handbook/tombstones.md)).
 #
 # ## In five lines
 #

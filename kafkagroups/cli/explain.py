@@ -29,7 +29,7 @@ UNCHANGED_MEMBER_COUNT = 10
 _KEPT_FATES = (Fate.WINS, Fate.PENDING, Fate.DELETED, Fate.HIDDEN, Fate.TOMBSTONE)
 _CAUSES = {
     Cause.EXPIRED: "the offset expired",
-    Cause.GROUP_DELETED: "the group was deleted",
+    Cause.GROUP_DELETED: "the group was deleted, by a request or after a retention time of its broker",
     Cause.OFFSET_DELETED: "a request deleted the offset",
     Cause.TOPIC_DELETED: "the topic was deleted",
     Cause.UNKNOWN: "the log does not tell",

@@ -265,7 +265,8 @@ class Position:
     `moved_record` and `moved_ms` are the commit that changed the offset last, and `forward_ms` is the time of the last
     move forward. `longest_pause_ms` is the longest time between two moves. `member` has the topic partition, as far as
     the log shows. If `stands_still` is true, the group's other positions moved on. If `is_of_old_topic` is true, the
-    first commit under a new topic id repeats the one before it.
+    first commit under a new topic id repeats the one before it. If `is_set` is true, all commits so far can come from a
+    tool, so nothing shows that the group has read up to them.
     """
 
     topic_partition: TopicPartition
@@ -285,6 +286,7 @@ class Position:
     member: tuple[str, Member] | None = None
     stands_still: bool = False
     is_of_old_topic: bool = False
+    is_set: bool = False
     _before_step: int = 0
     """The committed offset right before the last step back."""
     _newest_by_form: dict[CommitForm, int] = field(default_factory=dict)
@@ -316,7 +318,9 @@ class Position:
 
     def commit(self, offset: int, record: int, time_ms: int | None, *, is_by_member: bool, empty_at: int = -1) -> None:
         """`empty_at` is the record with which the last member of the group left, or -1."""
-        if offset < self.now:
+        if self.is_set and is_by_member and offset < self.now:
+            self.highest = -1
+        elif offset < self.now:
             limits = (self.now, self.record, self.highest)
             self.rereads.append(Reread(offset, *limits, offset, record, is_by_member, can_be_late=is_by_member))
             self._before_step = self.now
@@ -337,6 +341,7 @@ class Position:
         if offset > self.highest:
             self.highest = offset
             self.highest_record = record
+        self.is_set &= not is_by_member and offset == self.now
         self.now = offset
         self.record = record
         self.committed_ms = time_ms

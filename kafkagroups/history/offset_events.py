@@ -135,6 +135,9 @@ class OffsetEvents:
         position = self.positions.get(key) if is_continued else None
         ahead = "" if position is None or old is None else self._describe_skip(position, old, record)
         is_back = old is not None and offset < old.offset
+        unread = ""
+        if position is not None and position.is_set and self._is_by_member(record):
+            unread = f"; nothing shows that the group has read up to {position.now}"
         is_skipped = is_routine and self.skips_routine and not ahead
         known = self._first_records.setdefault(key, {}).setdefault(offset, record.offset)
         if old is None and not record.is_pending and self._describe_committer(record) == _NO_MEMBER:
@@ -155,7 +158,7 @@ class OffsetEvents:
             if is_back:
                 first = name_record(self.group.partition, known)
                 repeated = "" if known == record.offset else f", to what {first} committed"
-                how = f"back by {old.offset - offset}{repeated}"
+                how = f"back by {old.offset - offset}{repeated}{unread}"
             what = f"{key}: {old.offset} -> {offset}, {how}; {origin}{self._name_owner(key)}{new_id}."
             marked = self.rewinds if is_back else self.skips
             marked[record.offset] = what
@@ -171,7 +174,7 @@ class OffsetEvents:
             if is_same_topic is False:
                 return f"{what}, in a new topic, of which it skips at most 0 to {offset - 1}" if offset else what
             if offset > deleted.offset and not new_id:
-                return f"{what}, which skips at most {deleted.offset} to {offset - 1}"
+                return f"{what}, which skips at most {deleted.offset} to {offset - 1}, or reads again from the start"
             if offset < deleted.offset:
                 doubt = "" if is_same_topic else ", unless the topic was created again"
                 return f"{what}: at least {offset} to {deleted.offset - 1} is read again{doubt}"
@@ -201,14 +204,18 @@ class OffsetEvents:
         if position is None:
             position = Position(key, self.group.partition, offset, record.offset, get_time(record))
             self.positions[key] = position
+            position.is_set = not (self.group.state.members or record.is_pending or _has_leader_epoch(record))
             position.is_of_old_topic = is_same_topic is False and before is not None and offset == before.offset
         else:
             position.is_of_old_topic &= offset == position.now
-            is_by_member = bool(self.group.state.members) and not record.is_pending
+            is_by_member = self._is_by_member(record)
             empty_at = self.group.empty_at
             position.commit(offset, record.offset, get_time(record), is_by_member=is_by_member, empty_at=empty_at)
-        has_leader_epoch = getattr(record.value, "leader_epoch", -1) >= 0
-        position.note_form(offset, CommitForm(has_leader_epoch, bool(record.value.metadata), record.is_pending))
+        form = CommitForm(_has_leader_epoch(record), bool(record.value.metadata), record.is_pending)
+        position.note_form(offset, form)
+
+    def _is_by_member(self, record: GroupRecord) -> bool:
+        return bool(self.group.state.members) and not record.is_pending
 
     def _note_return(self, topic: str, record: GroupRecord, deletion: Deletion) -> None:
         """Note the first commit to a topic partition after its deletion. In a new topic, all of them are lower."""
@@ -469,7 +476,11 @@ def _describe_batch(tombstone: GroupRecord, tombstones: list[GroupRecord]) -> st
 
 
 def _lost_leader_epoch(old: Commit, record: GroupRecord) -> bool:
-    return getattr(old.group_record.value, "leader_epoch", -1) >= 0 > getattr(record.value, "leader_epoch", -1)
+    return _has_leader_epoch(old.group_record) and not _has_leader_epoch(record)
+
+
+def _has_leader_epoch(record: GroupRecord) -> bool:
+    return getattr(record.value, "leader_epoch", -1) >= 0
 
 
 def _get_expire_time(commit: GroupRecord) -> int | None:

@@ -403,7 +403,10 @@ class PartitionHistory:
 
     def _describe_deletion_with(self, tombstones: list[GroupRecord], *, can_expire: bool) -> str:
         keys = [record.key for record in tombstones]
-        what = f"The group was deleted with {count_of(len(keys), 'offset')}: {list_names(keys)}"
+        empty_ms = self.group.state.empty_since_ms
+        age_ms = -1 if empty_ms is None else tombstones[0].timestamp - empty_ms
+        since = f", {describe_duration(age_ms)} after its last member left" if age_ms >= 0 else ""
+        what = f"The group was deleted with {count_of(len(keys), 'offset')}{since}: {list_names(keys)}"
         # The classic coordinator deletes the group in the same batch if the topic of its last offsets is deleted.
         can_be_topic = self.offsets.is_classic and len({key.topic for key in keys}) == 1 and not can_expire
         return f"{what}, or with the topic." if can_be_topic else f"{what}."

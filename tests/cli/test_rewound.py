@@ -9,7 +9,14 @@ import json
 import pytest
 
 import kafkagroups as kg
-from tests.handmade import classic_member, commit_record, generation, offset_tombstone, write_batches
+from tests.handmade import (
+    classic_member,
+    commit_record,
+    generation,
+    group_tombstone,
+    offset_tombstone,
+    write_batches,
+)
 
 APP = "app=scoring"
 EMPTY = generation(2)
@@ -183,7 +190,9 @@ def test_a_position_that_jumps_far_beyond_its_usual_steps_skips_records(ahead, r
 def test_the_first_commit_after_a_deletion_says_what_it_skips(run, tmp_path):
     path = write(tmp_path, [EMPTY, commit(40), DELETED, commit(100)])
     _, out, _ = run("timeline", path, "--group", "g")
-    assert "the first commit after a deletion, 40 before it, which skips at most 40 to 99" in " ".join(out.split())
+    assert "the first commit after a deletion, 40 before it, which skips at most 40 to 99, or reads again" in " ".join(
+        out.split()
+    )
 
 
 def test_what_jumps_ahead_is_marked_and_never_left_out(tmp_path, run):
@@ -198,7 +207,7 @@ def test_what_jumps_ahead_is_marked_and_never_left_out(tmp_path, run):
     assert [(row[0], row[row.index("▲") + 1]) for row in rows if "▲" in row] == [("5:15", "5014"), ("5:42", "5050")]
     text = " ".join(out.split())
     assert "cards-0: 14 -> 5014, ahead by 5000; its longest step before was 1" in text
-    assert "5050, the first commit after a deletion, 5039 before it, which skips at most 5039 to 5049." in text
+    assert "5050, the first commit after a deletion, 5039 before it, which skips at most 5039 to 5049, or reads" in text
     assert "▲: it jumped ahead." in text and "went back or jumped ahead, and the group's own" in text
     assert "▲" not in run("explain", write(tmp_path / "usual", ahead[:15]), "--group", "g")[1]
 
@@ -221,3 +230,32 @@ def test_an_offset_that_is_set_ahead_after_the_last_member_has_left(tool, is_ski
     assert ("the group had no member" in out) == is_skip
     _, out, _ = run("explain", log, "--group", "g")
     assert ("▲" in out.split("Record:")[0]) == is_skip
+
+
+@pytest.mark.parametrize("coordinator", ["classic", "new"])
+def test_a_position_that_a_tool_set_above_the_end_of_a_partition_is_not_read_again(coordinator, tmp_path, run):
+    """A member then begins where auto.offset.reset says: nothing shows that the group has read up to the offset that
+    was set. A real 3.9.2 broker, a script that copied offsets to the wrong partitions, invoices-2 of invoice-sync-v2.
+    """
+    by_script = commit_record(831, 0, "invoices", leader_epoch=-1)
+    later = [commit_record(offset, 0, "invoices") for offset in (501, 843)]
+    path = write(tmp_path, [by_script, STABLE, *later])
+    timeline = kg.timeline(path, "g", coordinator=coordinator)
+    assert timeline.rewound == []
+    _, out, _ = run("timeline", path, "--group", "g", "--coordinator", coordinator)
+    assert "831 -> 501, back by 330; nothing shows that the group has read up to 831" in " ".join(out.split())
+    assert "read again" not in out
+
+
+def test_a_deletion_of_a_group_says_how_long_it_had_no_members(tmp_path, run):
+    """61 s after the last member left: a request, or a broker whose retention time is a minute (3.9.2, two brokers of
+    which one had offsets.retention.minutes=1). No text says that somebody deleted it.
+    """
+    empty = generation(2)  # Its state has the time of record 0.
+    deleted = [offset_tombstone(0, "cards"), offset_tombstone(0, "other"), group_tombstone()]
+    path = write_batches(tmp_path, [(0, [commit(5), commit_record(6, 0, "other"), empty]), (61_000, deleted)], 5)
+    _, out, _ = run("timeline", path, "--group", "g", "--retention", "7d")
+    text = " ".join(out.split())
+    assert "The group was deleted with 2 offsets, 61 s after its last member left: cards-0, other-0." in text
+    _, out, _ = run("explain", path, "--group", "g", "--retention", "7d", "--all")
+    assert "cause: the group was deleted, by a request or after a retention time of its broker" in " ".join(out.split())

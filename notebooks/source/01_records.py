@@ -12,7 +12,7 @@
 # ![A key has type, group, topic and partition. A value has version, offset and more. A record without a value is a tombstone.](pictures/01.svg)
 
 # %% [markdown]
-# After an upgrade to Kafka 4.1, some monitors showed no groups any more. And one bad record can be enough that a broker answers no request about a whole partition. What the bytes of a record contain explains both. Four things to hold on to:
+# After an upgrade to Kafka 4.1, some monitors showed no groups any more. And a single bad record can make a broker refuse every request about a whole partition. The bytes of a record explain both problems. Four things to hold on to:
 #
 # 1. Each record has a [**key**](../docs/handbook/glossary.md#key), which says what the record is about, and a [**value**](../docs/handbook/glossary.md#value), the current data about it. If several records have the same key, only the newest record counts, the one that is last in the log. (Lesson 08 has the one exception, transactions.)
 # 2. A record without a value is a [**tombstone**](../docs/handbook/glossary.md#tombstone): it deletes its key.
@@ -43,7 +43,7 @@ course.hexdump(value)
 #
 # - **Numbers** are *big-endian*: the high byte comes first. The offset ends with hex 23, so it is 2 · 16 + 3 = 35.
 # - **Metadata** is a text that a client may store with its offset. Before the text comes its length plus one, because `00` means that there is no text (null). So `07` means six bytes. The length is a *uvarint*, a number that takes one byte up to 127 and more bytes above (lesson 03).
-# - The [**leader epoch**](../docs/handbook/glossary.md#leader-epoch) is a number of `orders-0`, the partition that the group reads. A partition's [**leader**](../docs/handbook/glossary.md#leader-of-a-partition) is the broker that accepts its writes, and the number rises with each new leader. Lesson 05 shows what a consumer does with it.
+# - A partition's [**leader**](../docs/handbook/glossary.md#leader-of-a-partition) is the broker that accepts its writes. Each new leader raises the partition's [**leader epoch**](../docs/handbook/glossary.md#leader-epoch); this one is that of `orders-0`, which the group reads. Lesson 05 shows what a consumer does with it.
 # - **Tagged fields** are optional fields at the end. Here `01` says that there is one such field, `00` is its number (the tag), and `10` is its length, 16 bytes. Tag 0 is the id of the topic, because a topic that is deleted and created again has the same name, but another id.
 
 # %% [markdown]
@@ -62,7 +62,7 @@ course.RecordRibbon(key, value)
 course.hexdump(course.read_record(log, 33)[1])
 
 # %% [markdown]
-# Which offset does the value contain, and how many bytes does the metadata have? Write a pair, for example `(12, 34)`.
+# Which offset does the value contain, and how many bytes does the metadata have? Write a pair, for example `(80, 3)`.
 
 # %%
 # exercise: on_paper
@@ -100,23 +100,25 @@ for records in [2, 5, 6, 10]:
 # %% [markdown]
 # ## Null and empty texts
 #
-# In the next exercise you decode a key and a value. Keys have texts in an older form than values:
+# In the next exercise you decode a key and a value. A text has one of two forms:
 #
 # | form | the length before the text | `billing` | empty text | null |
 # |---|---|---|---|---|
 # | in values of version 4 | a uvarint: the length plus one | `08` | `01` | `00` |
-# | in keys and older values | two bytes: the length | `00 07` | `00 00` | `ff ff`, which is −1 |
+# | in all keys, and in values up to version 3 | two bytes: the length | `00 07` | `00 00` | `ff ff`, which is −1 |
 #
-# `course.read_string` reads the older form, and returns the text and the position after it:
+# `course.read_string` reads the form with two bytes, and returns the text and the position after it:
 
 # %%
 for data in [b"\x00\x07billing", b"\x00\x00", b"\xff\xff"]:
     print(f"{data.hex(' '):<28} {course.read_string(data, 0)}")
 
 # %% [markdown]
-# If a client sends null as metadata, the broker stores an empty text.
+# <details><summary>Null metadata, and an empty group id</summary>
 #
-# An empty group id is allowed in a commit: the broker stores offsets of the group `""`. But it refuses members of this group with `INVALID_GROUP_ID`.
+# If a client sends null as metadata, the broker stores an empty text. A commit with an empty group id is stored, too, as an offset of the group `""`. But this group cannot have members: their requests get `INVALID_GROUP_ID`.
+#
+# </details>
 
 # %% [markdown]
 # ## Exercise: decode a commit
@@ -166,13 +168,13 @@ for member in group.members:
 # %% [markdown]
 # The clients encode subscriptions and assignments, and the broker stores these bytes as they are. The handbook has [all fields](../docs/handbook/records-classic.md#type-2-groupmetadata) of a member, for example its host and its timeouts.
 #
-# Records of type 2 belong to [*classic groups*](../docs/handbook/glossary.md#classic-group). They are the default in 4.x, too: *classic* is the name of the requests that their members send. Lesson 13 has the other types of groups and their records, 3 to 23.
+# Records of type 2 belong to [*classic groups*](../docs/handbook/glossary.md#classic-group), which are the default in 4.x, too. Lesson 13 has the other types of groups and their records, 3 to 23.
 #
 # ## What the record does not contain
 #
 # The record contains the time at which the group's state last changed, but **not the state itself**. A broker that reads the record after a crash therefore looks at the members:
 #
-# - A group with members is `Stable`. This can be wrong: perhaps the crash interrupted its next rebalance, of which the log has no record yet.
+# - A group with members is `Stable`. This can be wrong: if the crash interrupted a rebalance, the log has only the members from before it.
 # - A group without members is `Empty`.
 
 # %% [markdown]
@@ -186,11 +188,11 @@ for member in group.members:
 # | 1 | 0.9 to 2.0 | one more field: the *expire timestamp*, after which the offset may be deleted |
 # | 2 | no release | |
 # | 3 | 2.1 to 4.0 | no expire timestamp; a leader epoch after the offset |
-# | 4 | 4.1 and later | the newer form of texts; tagged fields, with the topic id (before 4.4, not for commits in transactions) |
+# | 4 | 4.1 and later | texts with a uvarint; tagged fields, one of which is the topic id (before 4.4, commits in transactions had none) |
 #
 # A cluster is upgraded one broker at a time, so a broker may have to load what a newer one has written. This works, because 3.9 and 4.0 can read version 4, although they do not write it. The handbook has [all fields](../docs/handbook/records-offsets.md).
 #
-# There is one exception from the column *written by*. An old client can send a *retention time* with its commit. The broker adds it to the time of the commit, and the sum is the expire timestamp. The group `stock-audit` sent a commit with a retention time of 3 seconds to the 4.3.1 broker.
+# A commit with a *retention time*, which an old client can send, does not follow the column *written by*. The broker adds the retention time to the time of the commit, and the sum is the expire timestamp. The group `stock-audit` sent a commit with a retention time of 3 seconds to the 4.3.1 broker.
 #
 # *Predict*: which value version did the broker write for this commit?
 
@@ -223,7 +225,7 @@ course.VersionOverlay()
 #
 # The reader that expects version 3 fails at version 4: it takes `07 74`, which is 1908, as the length of the metadata, and there are not so many bytes.
 #
-# The reader that expects version 1 gets wrong values from versions 3 and 4 of this commit, without an error. It takes the first two bytes of the leader epoch, `00 00`, as the length of the metadata, and the following bytes as its two timestamps. There are enough bytes, so nothing fails.
+# The reader that expects version 1 gets wrong values from versions 3 and 4 of this commit, without an error. It takes the first two bytes of the leader epoch, `00 00`, as the length of the metadata, and the next 16 bytes as commit and expire timestamp. There are enough bytes, so nothing fails.
 #
 # </details>
 #
@@ -231,16 +233,14 @@ course.VersionOverlay()
 #
 # A broker that takes over a partition of `__consumer_offsets` [*loads*](../docs/handbook/glossary.md#load) it: it reads all records, in order. What does it do with a record that it cannot read?
 #
-# - It **skips** a record whose *type* it does not know, because this type belongs to a feature that the broker does not have.
-# - It **stops the load** at a record of a known type that it cannot read. If it skipped this record, it could answer with an outdated position.
+# | the record | what the broker does | why |
+# |---|---|---|
+# | has a *type* that the broker does not know | skips it | The type belongs to a feature that this broker does not have. |
+# | has a known type, and a value of an unknown *version* | **stops the load** | If it skipped this record, it could answer with an outdated position. |
+# | has a known type, and a value of zero bytes (a tombstone has no value at all) | **stops the load** | the same |
+# | has a known type, and a null where a text must be | **stops the load** | the same |
 #
-# A record of a known type is unreadable in three cases:
-#
-# - The value has a version that the broker does not know.
-# - The value has zero bytes (a tombstone has no value at all).
-# - There is a null where a text must be.
-#
-# No broker writes the last two cases, but a faulty program can, if it may write to the topic. Because of one unreadable record, a 4.x broker refuses every request about **all** groups of the partition. Lesson 11 shows how you notice and repair a failed load.
+# No broker writes the records of the last two rows, but a faulty program that is allowed to write to the topic can. Because of one unreadable record, a 4.x broker refuses every request about **all** groups of the partition. Lesson 11 shows how you notice and repair a failed load.
 
 # %% [markdown]
 # ## Exercise for later: three records, one broker

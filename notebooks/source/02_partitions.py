@@ -7,7 +7,7 @@
 # |---|---|---|
 # | compute a group's partition as a broker does; find the group's coordinator; explain a hot partition; say what breaks when the number of partitions changes | {{minutes}} + 10 for later | no |
 #
-# **Which Kafka:** all releases compute the partition in the same way. After a change of the number, the lesson shows what 4.x answers; "Where 3.9 differs" has 3.9.
+# **Which Kafka:** all releases compute the partition in the same way. What a broker answers after the number has changed depends on the release: the lesson shows 4.x, and "Where 3.9 differs" shows 3.9.
 #
 # ![The name billing goes through String.hashCode(), abs and % 50, and the result is partition 9 of the 50 partitions of __consumer_offsets.](pictures/02.svg)
 
@@ -16,7 +16,7 @@
 #
 # 1. Kafka keeps an order only inside one partition, so all records of a group are in **one**.
 # 2. Two values decide which partition it is: the group's name and the number of partitions.
-# 3. Nothing else has an influence: Kafka neither balances groups over the partitions nor moves a group to another partition.
+# 3. Nothing else matters: Kafka does not balance groups over the partitions, and never moves one.
 
 # %% [markdown]
 # ## One group, one partition
@@ -144,7 +144,7 @@ with course.fold("moved", moved, sum(kg.partition_for(group, 50) != kg.partition
         print(f"{group:<12} of 50: {before:>2}   of 60: {after:>2}   {'stays' if before == after else 'other partition'}")
 
 # %% [markdown]
-# A group stays only if its hash has the same remainder for 50 and for 60. `billing` moves, because 109829509 % 50 is 9 and 109829509 % 60 is 49. How often are the remainders equal? Look at the hashes 0 to 299: only for 0 to 49, both remainders are the hash itself. At 300, the first number that both 50 and 60 divide, the pattern starts again. So 50 of 300 hashes stay, about one group in six.
+# A group stays only if its hash has the same remainder for 50 and for 60. `billing` moves, because 109829509 % 50 is 9 and 109829509 % 60 is 49. How often are the remainders equal? If both are r, then 50 and 60 divide hash − r, and so does 300, the smallest number that both divide. Among the hashes 0 to 299, only 0 to 49 fit: 50 of 300, about one group in six.
 #
 # ## What a broker answers after that
 #
@@ -170,7 +170,7 @@ print_offsets("4.3.1", "new")
 #
 # In the figure, each cell is a partition, and each dot is one of 128 groups: the 120 from above and the shop's 8.
 #
-# - A **box** is the commit of a group of the shop, in colour for the group that you follow. The number is the committed offset, chosen so that you see its age: read 50 as *before the widening*, and 60 as *after it*.
+# - A **box** is the commit of a group of the shop, in colour for the group that you follow. The number in it says when the commit was made: 50 before the widening, and 60 after it.
 # - A **dashed box** is an old commit that stayed in the group's former partition.
 # - A **question mark**: here, brokers look for a commit and find none.
 #
@@ -193,7 +193,7 @@ course.PartitionGrid(names, shop)
 # - **A**: set `offsets.topic.num.partitions` back to 50 and restart the brokers.
 # - **B**: wait until the brokers have compacted the old partition.
 # - **C**: stop the consumers, read the old offsets from the old partition, and set them with `kafka-consumer-groups.sh --reset-offsets`.
-# - **D**: give the group a new name, whose partition is the same whether a broker counts 50 or 60.
+# - **D**: rename the group, and choose a name that has the same partition with 50 and with 60.
 #
 # Which of these brings the group back to its old positions? Write the letter in quotes.
 
@@ -240,11 +240,11 @@ print_offsets("3.9.2", "classic")
 # %% [markdown]
 # A group like `billing` then goes through three stages:
 #
-# 1. **After the widening**, a broker that leads the old partition answers the old offset from its cache. The group goes on, and its new commits go to the new partition. (If another broker leads the old partition, the answer is *nothing committed*.)
-# 2. **After a restart**, both partitions have records of the group, and the broker loads them in any order. The first one fills the cache, and the second one is ignored for this group. So the group's offsets can go back.
-# 3. **After each later restart**, the same can happen, because the old records stay.
+# 1. **Before the first restart**, brokers still count 50, so commits go to the old partition, and nothing has changed.
+# 2. **After the first restart**, brokers count 60. If the group's new coordinator also leads the old partition, it loads the old offset and answers it, so the group goes on. (If another broker leads the old partition, the answer is *nothing committed*.) The group's new commits go to the new partition.
+# 3. **After each later restart**, brokers still count 60, but now both partitions have records of the group, and the broker loads them in any order. The one that is loaded first fills the cache, and the other one is ignored for this group. So the group's offsets can go back.
 #
-# So before you restart a 3.9 broker, stop the group's consumers and note the group's offsets. After the restart, set each offset that went back. Or give the group a new name.
+# So before each later restart of a 3.9 broker, stop the group's consumers and note the group's offsets. After the restart, set each offset that went back. Or give the group a new name.
 #
 # ## Check yourself
 #
@@ -286,7 +286,7 @@ print_offsets("3.9.2", "classic")
 # 2. Restart all brokers.
 # 3. Set the offsets that you noted, and start the consumers.
 #
-# If a group has gone on after the widening, it has an old and a new offset. If you set the old one, the group processes again what it has processed since the widening. If you keep the new one, nothing is repeated. But if the group had begun with `latest`, the records that it skipped are never processed.
+# If brokers have already restarted, a group that went on has an old and a new offset. Setting the old one repeats everything since the restart. Keeping the new one repeats nothing, but a group that started with `latest` then never processes the records that it skipped.
 #
 # ## What we left out, and why
 #

@@ -7,12 +7,12 @@
 # |---|---|---|
 # | find batches and records in a hex dump; distinguish a commit, a marker and a tombstone; say what a checksum protects, and what it does not protect | {{minutes}} + 10 for later | no |
 #
-# **Which Kafka:** files of a 4.3.1 broker. The format has been the same since 0.11. A section near the end has the difference of the 3.9 coordinator.
+# **Which Kafka:** files of a 4.3.1 broker. The format has been the same since 0.11. A section near the end says what the 3.9 coordinator does differently.
 #
 # ![A partition is a folder, for example __consumer_offsets-9. A segment is a file, named by its first offset. The file contains batches without gaps. Each batch has a header of 61 bytes and records.](pictures/03.svg)
 
 # %% [markdown]
-# Perhaps you will never read such a file, but your program relies on one property of it: the offsets of one commit are stored together or not at all. The reason is that a broker only **appends** to the file, and that it appends whole [**batches**](../docs/handbook/glossary.md#batch). The offsets of one commit become the records of one batch, so after a crash the log has all of them or none.
+# Perhaps you will never read such a file, but your program relies on one property of it: the offsets of one commit are stored together or not at all. The broker **appends** the offsets of one commit as the records of one [**batch**](../docs/handbook/glossary.md#batch). A crash can leave half a batch, but then its length and its checksum do not match, so a broker notices and drops it. So the log has all offsets of the commit, or none.
 #
 # Each batch begins with a **header**, and its records follow. The header answers three questions of a reader, and this lesson goes through them:
 #
@@ -81,21 +81,21 @@ print(f"value  offset {record.value.offset}, metadata '{record.value.metadata}'"
 # %% [markdown]
 # ## The checksum
 #
-# Question 2: are the bytes intact? A broker that loses power can leave half a batch at the end of the file, and a disk can change a byte. So bytes 17 to 20 of a batch are a checksum, a *CRC-32C*: a number that is computed from all later bytes of the batch. If one of these bytes has changed, a reader computes another number.
+# Question 2: are the bytes intact? A broker that loses power can leave half a batch at the end of the file, and a disk can change a byte. So bytes 17 to 20 of a batch are a checksum, a *CRC-32C*: a number that is computed from all bytes of the batch that follow it. If one of them has changed or is missing, a reader computes another number. Half a batch therefore never counts.
 
 # %% [markdown]
 # ## After a wrong checksum
 #
 # After a crash, a broker checks the batches at the end of its log. At the first wrong checksum it *truncates* the log: it removes this batch **and everything after it**.
 #
-# Why not only this batch? Each partition has copies on several brokers, which copy it from the partition's leader. A broker asks the leader only for what comes after the end of its own log, so a hole in the middle would never be filled.
+# Why not only this batch? Each partition has copies on several brokers, which copy it from the partition's leader. A broker asks the leader only for what follows the end of its own log, so a hole in the middle would stay.
 #
-# Is the removed end lost? That depends on the leader of the partition:
+# Are the removed batches lost? That depends on the leader of the partition:
 #
 # | the leader is | what happens |
 # |---|---|
-# | another broker | The leader still has the end, and the truncated broker copies it from there. |
-# | the truncated broker | The other brokers shorten their copies to match the leader's log, and the end is lost. |
+# | another broker | The leader still has these batches, and the truncated broker copies them from there. |
+# | the truncated broker | The other brokers shorten their copies to match the leader's log, and the batches are lost. |
 #
 # This figure counts **from the start of the file**. Choose a *broken byte*<span class="live-only">, or type a position and a byte</span>, and step from *the file* to *after recovery* to see what the broker keeps. Can you find a byte whose change goes unnoticed?
 
@@ -125,7 +125,7 @@ course.check("unnoticed_change", unnoticed_change)
 # %% [markdown]
 # <details><summary>Which bytes are not protected, and why?</summary>
 #
-# The offset, the length and the leader epoch of a batch stand before the checksum. (In the figure, byte 563 is the end of an offset, and byte 571 the end of a leader epoch.) The length must be read before the checksum can be computed at all. The other two are not known earlier than the append: in an ordinary topic, a client computes the checksum, and then the broker fills in the offset and the leader epoch. If the checksum covered them, the broker would have to compute it again.
+# The offset, the length and the leader epoch of a batch stand before the checksum. (In the figure, byte 563 is the end of an offset, and byte 571 the end of a leader epoch.) The length must be read before the checksum can be computed at all. The offset and the leader epoch are set by the broker when it appends the batch. In an ordinary topic, a client has computed the checksum before, so if it covered them, the broker would have to compute it again.
 #
 # - A wrong **leader epoch** goes unnoticed. (This is the leader epoch of the partition of `__consumer_offsets`. A commit has another leader epoch, that of the partition that the group reads.)
 # - A wrong **offset** is noticed only if it is lower than the offset of the batch before.
@@ -135,14 +135,14 @@ course.check("unnoticed_change", unnoticed_change)
 #
 # ## What a transaction leaves in the log
 #
-# Question 3: do the records count? Some records must become valid together. A [*producer*](../docs/handbook/glossary.md#producer), a program that writes records, can write them in a [**transaction**](../docs/handbook/glossary.md#transaction): either all of them become valid, or the transaction is *aborted* and none of them becomes valid. The shop's group `fraud-check` commits its offsets in this way.
+# Question 3: do the records count? Some records must count together. A [*producer*](../docs/handbook/glossary.md#producer), a program that writes records, can write them in a [**transaction**](../docs/handbook/glossary.md#transaction): either all of them count, or the transaction is *aborted* and none of them counts. The shop's group `fraud-check` commits its offsets in this way.
 #
-# When the offsets are written, it is not decided yet whether they will become valid, and later the broker cannot change what it has appended. So it appends the offsets immediately, and when the transaction ends it appends a [**marker**](../docs/handbook/glossary.md#marker), which says *commit* or *abort*. Other groups go on writing in between:
+# When the offsets are appended, nobody knows whether the transaction will commit, and an appended record cannot be changed. So when the transaction ends, its outcome becomes a record of its own, the [**marker**](../docs/handbook/glossary.md#marker), which says *commit* or *abort*. Other groups go on writing in between:
 #
 # ```
-#  batch   offsets of fraud-check   producer id 1   not valid yet
+#  batch   offsets of fraud-check   producer id 1   do not count yet
 #  batch   other commits            producer id −1  (no transaction)
-#  batch   marker: commit           producer id 1   now the offsets are valid
+#  batch   marker: commit           producer id 1   now the offsets count
 # ```
 #
 # The [*producer id*](../docs/handbook/glossary.md#producer-id) in the header connects a marker with the records of its transaction. A marker is alone in its batch, which is called a [**control batch**](../docs/handbook/glossary.md#control-batch): Kafka writes control batches for itself, and consumers never hand them to an application.
@@ -241,17 +241,15 @@ course.check("read_varint", read_varint)
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# 3.9 and 4.x write the same format, and both put the records of one commit into one batch:
+# 3.9 and 4.x write the same format, and both put the records of one commit into one batch.
 #
-# | | 4.x | 3.9 |
-# |---|---|---|
-# | one batch contains | the records of one or more requests, because the coordinator can wait for more of them (`group.coordinator.append.linger.ms`) | the records of one request |
+# In 3.9, a batch has the records of one request. In 4.x, it can have those of several requests, because the coordinator can wait for more (`group.coordinator.append.linger.ms`).
 #
 # In both, `offsets.topic.compression.codec` chooses the compression, from 0 (none, the default) to 4 (zstd). The batch stores this number in the lowest three bits of its attributes.
 #
 # <details><summary>Other versions</summary>
 #
-# Byte 16 of a batch is its *magic*, the number of the format: 2 since Kafka 0.11. Before 0.11, each message had its own header (magic 0 and 1). Up to 3.9, the setting `log.message.format.version` could still choose an old format, so a broker looked up the magic of the partition before it wrote a commit (`getMagic`). Kafka 4.x writes only magic 2.
+# Byte 16 of a batch is its *magic*, the number of the format: 2 since Kafka 0.11. Before 0.11, each message had its own header (magic 0 and 1). Up to 3.9, the setting `log.message.format.version` could still choose an old format, so a broker looked up the partition's magic before it wrote a commit. Kafka 4.x writes only magic 2.
 #
 # </details>
 #
@@ -266,7 +264,7 @@ course.check("read_varint", read_varint)
 # ## In five lines
 #
 # - A partition is a folder, a segment is a file, and a file is a sequence of batches.
-# - A batch is appended as a whole, so the offsets of one commit are in the log together or not at all.
+# - The offsets of one commit are one batch with one checksum, so the log has them together or not at all.
 # - The checksum covers all bytes after it. The offset, the length and the leader epoch are before it.
 # - A marker is in a control batch, which has the attributes `00 30`. The key of the marker says abort or commit.
 # - A tombstone is a record whose value has the length −1.

@@ -43,7 +43,7 @@ print(f"records in the log: {appended}; the client's answer: {answer}")
 #
 # The coordinator now has two states in memory:
 #
-# - The **newest state** already has the offset 5. The coordinator handles the next request with this state: if the request deletes the group, for example, it must delete the 5, too.
+# - The **newest state** already has the offset 5. Requests that change the group use this state: a deletion of the group, for example, must also delete the 5.
 # - The [**snapshot**](../docs/handbook/glossary.md#snapshot) is the last state that the replicas have confirmed, so it does not have the offset 5. The coordinator answers fetches from the snapshot.
 #
 # *Predict*: another client fetches the offset of `orders-0` now. Which offset does it receive? −1 means that nothing is committed.
@@ -141,7 +141,7 @@ with course.fold("this_and_next", this_and_next, (this_broker, next_broker)):
 # %% [markdown]
 # <details><summary>Why two different offsets?</summary>
 #
-# The error does not take the record out of the log. This broker must not show 6, because the replicas have not confirmed it, and a crash could lose it. The next broker has the record in its log, so it loads and shows 6.
+# The error does not take the record out of the log. This broker must not show 6, because the replicas have not confirmed it. In our example, the next broker happens to have the record, and it shows whatever is in its log.
 #
 # </details>
 #
@@ -155,7 +155,7 @@ with course.fold("this_and_next", this_and_next, (this_broker, next_broker)):
 # | the newest state | stays at 6 | goes back to 5 |
 # | a fetch returns | 5, and 6 as soon as the replicas confirm it | 5 |
 #
-# A client that gets an error cannot tell the two columns apart. So `commitSync` sends the commit again. Once it is answered `NONE`, this broker and the next one return the same offset.
+# A client that gets an error cannot tell the two columns apart. So `commitSync` sends the commit again. When this repeated commit is answered `NONE`, this broker and the next one return the same offset.
 
 # %% [markdown]
 # ## What the client is told
@@ -168,7 +168,7 @@ with course.fold("this_and_next", this_and_next, (this_broker, next_broker)):
 # | `NOT_COORDINATOR` | Another broker can store it: find the new coordinator, and commit again. | the same | the same |
 # | `UNKNOWN_SERVER_ERROR` | No broker will store it: repeating does not help. | throws `KafkaException` at once | `KafkaException` |
 #
-# After the first two, your program may go on, because its next commit has a newer offset: if that commit succeeds, the failed one no longer matters. Until then, a crash or a rebalance can repeat records. After a `KafkaException`, first find the cause, because the next commit can fail for the same reason.
+# After `COORDINATOR_NOT_AVAILABLE` or `NOT_COORDINATOR`, your program may go on, because its next commit covers the failed one. Until then, a crash or a rebalance can repeat records. After a `KafkaException`, first find the cause, because the next commit can fail for the same reason.
 
 # %% [markdown]
 # ## Exercise: what is left after a crash
@@ -194,9 +194,9 @@ course.check("after_the_crash", after_the_crash)
 # %% [markdown]
 # ## Two commits on their way
 #
-# `commitAsync` does not wait, so two commits of one partition can be in flight together. Which one counts? The coordinator handles the requests of a partition of `__consumer_offsets` one after the other, so the records are in the log, and on every replica, in the order of the requests. Only the **reports** that they are confirmed come from different threads, so the report about the second commit can arrive first.
+# `commitAsync` does not wait, so two commits of one partition can be in flight together. Which one counts? The coordinator handles the requests of a partition of `__consumer_offsets` one after the other, so the records are in the log, and on every replica, in the order of the requests. Only the confirmations are delivered by several threads, so the coordinator can hear that the second commit is confirmed before it hears of the first.
 #
-# *Predict*: 6 is appended, then 7. The report about 7 arrives first, then the one about 6. Which offset does a fetch return at the end?
+# *Predict*: 6 is appended, then 7. The confirmation of 7 arrives first, then that of 6. Which offset does a fetch return at the end?
 
 # %%
 # prediction
@@ -220,11 +220,11 @@ with course.fold("in_the_end", in_the_end, int(crossed.steps[-1].answers[0].remo
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# The place in the log decides. The coordinator remembers one number: up to where its log is confirmed. If 7 is confirmed, everything before 7 is confirmed, too, so the later report about 6 changes nothing. A broker that loads this log also finds 7 at its end.
+# The place in the log decides. The coordinator remembers one number: up to where its log is confirmed. If 7 is confirmed, everything before 7 is confirmed, too, so the later confirmation of 6 changes nothing. A broker that loads this log also finds 7 at its end.
 #
 # </details>
 #
-# So a late report never replaces a newer commit.
+# So a late confirmation never replaces a newer commit.
 
 # %% [markdown]
 # ## Exercise: commit again?
@@ -307,16 +307,17 @@ def commit_after_a_timeout(broker):
 course.compare_brokers(commit_after_a_timeout, holds_answers=True)
 
 # %% [markdown]
-# Replicas copy the log in order, so those that have the record of `orders-1` also have the record of 6. That is why 4.x shows 6 at the end. 3.9 has forgotten 6, and fetches return 5 until the next commit or load.
+# Replicas copy the log in order, so those that have the record of `orders-1` also have the record of 6. That is why 4.x shows 6 at the end. 3.9 has forgotten 6, and fetches return 5 until the next commit or load. In the row of the timeout, only the error differs, and a Java consumer treats both errors alike:
 #
 # | | 4.x | 3.9 |
 # |---|---|---|
+# | the client of a commit that times out gets | `COORDINATOR_NOT_AVAILABLE` | `REQUEST_TIMED_OUT` |
 # | the client of a batch that is too large gets | `UNKNOWN_SERVER_ERROR` | `INVALID_COMMIT_OFFSET_SIZE` |
 # | one batch has | one or more requests | one request |
 #
 # <details><summary>The map of commits in flight, and a commit that is answered NONE but not shown</summary>
 #
-# In the source of 3.9, the map of commits in flight is called `pendingOffsetCommits`. (Everywhere else in this course, a *pending* offset is an offset in an open transaction.) The map has room for only one offset of each partition. And an offset moves into the cache only if the map still has an offset of its partition, because a late confirmation must not bring back what was deleted meanwhile. With two commits in flight, this goes wrong:
+# In the source of 3.9, the map of commits in flight is called `pendingOffsetCommits`. The map has room for only one offset of each partition. When a commit is confirmed, 3.9 looks only whether the map has *any* offset of the partition. If it has none, 3.9 assumes that the offset was deleted, and drops it. With two commits in flight, this goes wrong:
 #
 # | step | map | cache |
 # |---|---|---|
@@ -353,7 +354,7 @@ course.compare_brokers(commit_after_a_timeout, holds_answers=True)
 #
 # - A consumer's [*position*](../docs/handbook/glossary.md#position-of-a-consumer), the offset of the next record that it will read, is only in its memory. If 6 is committed and the consumer dies after reading the records 6 to 9, its successor reads these records again. Process first and then commit, and you have [*at least once*](../docs/handbook/glossary.md#at-least-once); the other order means [*at most once*](../docs/handbook/glossary.md#at-most-once).
 # - Use `commitSync` before you close a consumer. It retries for `default.api.timeout.ms`. After a `TimeoutException`, the commit may be stored or not.
-# - `commitAsync` does not retry, because the older offset would then be later in the log than a newer commit, and win. Log its errors.
+# - `commitAsync` does not retry: a repeated old commit could land after a newer one in the log, and win. Log its errors.
 # - With auto commit, `poll` commits, not more often than every 5 seconds (`auto.commit.interval.ms`). If your loop needs two minutes for the records of one `poll`, a crash repeats two minutes.
 
 # %% [markdown]

@@ -3,7 +3,7 @@
 #
 # **Why does a broker never read the topic when a consumer asks for its offset?**
 #
-# **Which Kafka:** every 4.x, which always has the new *group coordinator*. Where the tables show one answer, 3.9.2 gives the same one; the rest is in "Where 3.9 differs". **Which groups:** all consumer groups.
+# **Which Kafka:** every 4.x, which always has the new *group coordinator*. If a row of a table has one answer, 3.9.2 gives the same one. **Which groups:** all consumer groups.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -24,7 +24,7 @@
 # %% [markdown]
 # ## Question 1: who coordinates my group?
 #
-# Only the broker that leads the group's partition has the group in memory, and while the broker loads the partition, this memory is incomplete. If it answered "nothing committed" during the load, the consumer would start in the wrong place. So a leader that still loads refuses to answer, like a broker that is not the leader. Here, a broker loses its only partition and gets it back:
+# Only the broker that leads the group's partition has the group in memory, and while the broker loads the partition, this memory is incomplete. If it answered "nothing committed" during the load, the consumer would start in the wrong place. So a leader that still loads refuses to answer, like a broker that is not the leader. Here, a broker loses the leadership of the group's partition and gets it back:
 
 # %%
 from kafkagroups import course
@@ -46,7 +46,7 @@ def move_away_and_back(broker):
 course.compare_brokers(move_away_and_back)
 
 # %% [markdown]
-# After `NOT_COORDINATOR`, the client asks again who the coordinator is, because normally another broker has the answer. After `COORDINATOR_LOAD_IN_PROGRESS`, the client waits and asks the same broker again. Meanwhile, `poll` of a Java consumer returns no records and throws nothing.
+# After `NOT_COORDINATOR`, the client asks again who the coordinator is, because normally another broker coordinates the group now. After `COORDINATOR_LOAD_IN_PROGRESS`, the client waits and asks the same broker again. Meanwhile, `poll` of a Java consumer returns no records and throws nothing.
 
 # %% [markdown]
 # ## A restart, second by second
@@ -68,7 +68,7 @@ for answer in answers:
 # %% [markdown]
 # - **FindCoordinator** only looks up the partition's leader.
 # - **OffsetFetch** needs only the group's own partition, which was loaded between two of our requests.
-# - **ListGroups** needs *all* partitions. Before their load begins, the broker does not know which ones it leads, and answers `NONE` with 0 groups. So an empty list right after a start proves nothing.
+# - **ListGroups** needs *all* partitions. **An empty list right after a start proves nothing**: before the load begins, the broker does not know which partitions it leads, and answers `NONE` with 0 groups.
 
 # %% [markdown]
 # ## Question 2: where do I continue?
@@ -172,7 +172,7 @@ course.compare_brokers(ask_all_and_by_name, authorize=may_see)
 # %% [markdown]
 # ## Exercise: a decision
 #
-# A monitor reports that `billing` has lost its offset for `orders-0`. Which answer proves that the offset is lost, so that a consumer of `billing` would now begin where `auto.offset.reset` says?
+# A monitor reports that `billing` has lost its offset for `orders-0`. Which answer proves that the offset is lost? (A consumer of `billing` would then begin where `auto.offset.reset` says.)
 #
 # - **A**: One second after the broker's start, ListGroups returned `NONE` and a list without `billing`.
 # - **B**: OffsetFetch for all partitions returned an empty list and `NONE`. The client that asked has permissions for groups, but not for topics.
@@ -194,12 +194,12 @@ course.check("proof_of_loss", proof_of_loss)
 #
 # A consumer starts to process records at its offset, so the offset must not change a moment later. Java's consumer therefore sets `requireStable` in its fetch, which makes it a *stable fetch*. Kafka's tools only show offsets, and do not set it.
 #
-# The first case is a commit **in flight**, which the replicas have not confirmed yet (lesson 04). Suppose that 5 is confirmed, and 6 is in flight. Neither number is a good answer:
+# The first case is a commit **in flight**, which the replicas have not confirmed yet (lesson 04). Suppose that 5 is confirmed, and 6 is in flight. Neither number would be a good answer:
 #
-# | if a consumer received | this could happen next |
+# | if the coordinator answered | this could happen next |
 # |---|---|
 # | 5, the confirmed offset | The replicas confirm 6. Record 5 was already processed, and this consumer processes it again. |
-# | 6, the offset in flight | The broker crashes, and 6 is lost. The consumer is at an offset that no broker remembers, and after the next rebalance another member begins at 5. |
+# | 6, the offset in flight | The broker crashes, and 6 is lost. The consumer is at an offset that no broker remembers, and after the next rebalance another member begins at 5, and processes record 5 again. |
 #
 # So a coordinator of 4.x lets a stable fetch **wait** until the replicas have confirmed 6:
 
@@ -294,7 +294,7 @@ course.Failover()
 # %% [markdown]
 # ## Question 4: has the partition lost records that I have read?
 #
-# The last question is about `orders-0` itself. A leads this partition, B has copied it only up to 39, and A's disk fails:
+# The last question is about `orders-0` itself. Broker A leads this partition, broker B has copied it only up to 39, and A's disk fails:
 #
 # ```
 #  offset        20 … 39   40 … 44   45 … 59
@@ -302,7 +302,7 @@ course.Failover()
 #  B, epoch 4    ▓▓▓▓▓▓▓   ░░░░░░░   ░░░░░░░   from 40 on there are other records
 # ```
 #
-# B is not in sync, but an administrator can let it lead, in an [*unclean* leader election](../docs/handbook/glossary.md#unclean-leader-election). If `billing` then started at 45, it would miss B's records 40 to 44.
+# B is not in sync, but an administrator can let it lead, in an [*unclean* leader election](../docs/handbook/glossary.md#unclean-leader-election). B's records 40 to 44 are not the ones that `billing` has read, so a start at 45 would skip them.
 #
 # The *leader epoch* prevents this. It rises with each new leader of the partition, and a commit contains the leader epoch of the last record that the consumer has read: here 3.
 #
@@ -312,7 +312,7 @@ course.Failover()
 #
 # **An epoch ends at the first offset of the next higher epoch in the list**, even if the epoch itself is not in the list: for epoch 1, B answers 20, where epoch 3 begins. The highest epoch ends at the end of the log.
 #
-# A commit that an operator has set has no leader epoch, so the consumer does not ask.
+# An offset that an operator has set with `kafka-consumer-groups.sh` has no leader epoch, so the consumer does not ask.
 
 # %% [markdown]
 # ## Exercise for later: three restarts, on paper
@@ -385,7 +385,7 @@ course.compare_brokers(commit_in_flight, holds_answers=True)[2:]
 # - "Nothing committed" is −1 with `NONE`, and `auto.offset.reset` decides.
 # - A fetch by name answers for every partition in its list. A fetch of all partitions leaves out those without an offset or permission.
 # - A consumer waits for a commit in flight. While a transaction is open, it gets `UNSTABLE_OFFSET_COMMIT`, and asks again.
-# - The leader epoch of a commit shows that the partition was cut back behind the consumer's position.
+# - The leader epoch of a commit shows whether the partition has lost records that the consumer had read.
 #
 # ## For your consumer
 #
@@ -399,7 +399,7 @@ course.compare_brokers(commit_in_flight, holds_answers=True)[2:]
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | A group starts from the beginning or skips records. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing` | If CURRENT-OFFSET is `-`, there is no offset. A number can be a commit after the loss. | Stop the consumers before they commit again, find the cause (row 2), and set the old offsets ([lesson 09](09_deleting.ipynb)). |
+# | A group starts from the beginning or skips records. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing` | If CURRENT-OFFSET is `-`, there is no offset. If it is a number, the group may have committed again after the loss. | Stop the consumers before they commit again, find the cause (row 2), and set the old offsets ([lesson 09](09_deleting.ipynb)). |
 # | Why is there no offset? | `kafkagroups explain PATH --group billing` | See "Why the answer can be −1". | Reading is safe. |
 # | A monitor does not show the group. | the command of row 1 | If it shows the group, the monitor asked during a load or lacks permissions. | Give the monitor DESCRIBE on the group and its topics. |
 # | A consumer reads nothing. | the command of row 1 | If LAG is not 0, and the consumer's log repeats `unstable offsets`, a transaction is open. | [Lesson 08](08_transactions.ipynb), "At 3 am". |

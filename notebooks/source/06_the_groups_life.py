@@ -48,7 +48,7 @@
 #
 # ## The first member
 #
-# Two consumers join the group `billing`, and later they leave. These are the first three of 20 rows. (Skip the code.)
+# Two consumers join the group `billing`, and later they leave. The story has 20 rows, each with a request (or a pause) and its answer. The group's new state follows *now*, and a written record is on the line below. Here are the first three. (Skip the code.)
 
 # %%
 import kafkagroups as kg
@@ -67,8 +67,6 @@ story = course.compare_brokers(two_consumers)
 story[:3]
 
 # %% [markdown]
-# Each row has a request (or a pause) and its answer. After *now* stands the group's new state. If a record was written, it stands on the line below the answer.
-#
 # - **Row 1**: the coordinator refuses the first JoinGroup, and returns a [**member id**](../docs/handbook/glossary.md#member-id). It also writes that the group exists, with generation 0 and no members.
 # - **Row 2**: the JoinGroup with this id makes `billing-1` a member. The request contains the *subscription*, the topics that the consumer wants to read, and it **waits**.
 # - **Row 3**: an Empty group waits 3 seconds for more members (`group.initial.rebalance.delay.ms`), so that ten consumers that start together cause one rebalance. Then this rebalance gets its number, *generation* 1, and `billing-1` leads the group.
@@ -99,7 +97,7 @@ written = [joined.read_record(line.record_offset).value for line in joined.log_l
 course.reveal("members_in_the_log", members_in_the_log, sum(len(value.members) for value in written))
 
 # %% [markdown]
-# The log gets members only together with their assignments. The leader sends the assignments with its SyncGroup:
+# The log gets members only together with their assignments, which the leader sends with its SyncGroup:
 
 # %%
 story[3:5]
@@ -110,7 +108,7 @@ story[3:5]
 # %% [markdown]
 # ## A second member: the rebalance
 #
-# `billing-2` joins, so all members must join again and divide the partitions anew. But the coordinator cannot call `billing-1`, which goes on reading, and now sends a commit with generation 1. The generation changes only at the end of the join phase.
+# `billing-2` joins, so all members must join again and divide the partitions anew. But the coordinator cannot call `billing-1`, which goes on reading, and now sends a commit with generation 1. It is still current, because the generation rises only at the end of the join phase.
 #
 # *Predict* the answer to this commit: `"NONE"`, or the name of an error?
 
@@ -150,18 +148,63 @@ story[14:20]
 # The LeaveGroup in row 16 writes no record; the end of the rebalance does, in row 19. A killed process sends no LeaveGroup.
 
 # %% [markdown]
+# ## What is in the log
+#
+# Two real brokers wrote these [group records](../docs/handbook/glossary.md#group-record) of `billing`:
+
+# %%
+for kafka in ("4.3.1", "3.9.2"):
+    partition = course.find_data(f"harbour/{kafka}/__consumer_offsets-9")
+    groups = [line for line in course.read_lines(partition) if (line.group, line.record_type) == ("billing", "group")]
+    print(f"Kafka {kafka}")
+    for line in groups:
+        value = kg.decode(*course.read_record(partition, line.record_offset)).value
+        names = sorted(member.client_id for member in value.members)
+        print(f"  offset {line.record_offset:>2}   generation {value.generation}   {', '.join(names) or 'no members'}")
+
+# %% [markdown]
+# A group record is written at the end of a rebalance, and in three other cases: at the first JoinGroup (generation 0, only in 4.x), when the last member leaves (generation 4), and when a static member is replaced (lesson 07). During a rebalance, nothing is written.
+
+# %% [markdown]
+# ## Memory and log
+#
+# If the coordinator crashes, the next one has only the log. We let it crash after some rows:
+
+# %%
+def crashes(broker):
+    for event in (1, 4, 7, 10, 14, 16, 20):
+        billing = course.play_script(course.TWO_CONSUMERS[:event], broker.settings.kafka)
+        next_broker = course.start_follower(billing.coordinator, "billing")
+        loaded = course.GroupLife("billing", broker=next_broker)
+        yield f"after row {event}, in memory: {billing.describe()}", f"loaded: {loaded.describe()}"
+
+
+course.compare_brokers(crashes)
+
+# %% [markdown]
+# **After row 10**, generation 2 is only in memory. The next coordinator knows generation 1, so it refuses both SyncGroups. The consumers join again, and your code sees no exception.
+#
+# **After row 16**, the log does not show that `billing-1` has left, so the next coordinator believes that `billing-1` is still a member. After 45 silent seconds, it removes `billing-1`.
+
+# %% [markdown]
 # ## Why the whole group stands still
 #
 # With `range`, the default rule of the leader, a consumer stops reading before it joins, and continues after its SyncGroup. In our story, `billing-2` waits from row 7 to row 10, because `billing-1` first processes the records of its last `poll`. In a group of ten, nine members stand still until the slowest one has joined.
 #
 # ## Read, but not committed
 #
-# Row 14 gives `orders-2` to `billing-2`, which starts at the committed offset, 7 (row 5). If `billing-1` had also read the records 7 and 8, but not committed them, `billing-2` reads them **again**. A consumer should therefore commit before it joins.
+# Row 14 gives `orders-2` to `billing-2`, which starts at the committed offset, 7 (row 5). If `billing-1` has read its records 7 and 8 without committing, `billing-2` reads them **again**. A consumer should therefore commit before it joins.
 
 # %% [markdown]
 # ## How long a dead member keeps its partitions
 #
-# A member must send a sign of life within its [*session timeout*](../docs/handbook/glossary.md#session-timeout) (`session.timeout.ms`, 45 seconds by default): a heartbeat, or a commit that the coordinator accepts.
+# A member must send a sign of life within its [*session timeout*](../docs/handbook/glossary.md#session-timeout) (`session.timeout.ms`, 45 seconds by default). These events begin its session again:
+#
+# - a heartbeat or a commit of this member that the coordinator accepts
+# - the end of the join phase, and the end of the sync phase
+# - a load, because heartbeats are not in the log
+#
+# While a member waits for the answer to its JoinGroup or SyncGroup, its session does not end.
 #
 # *Predict*: at second 6, `billing-1` sends the commit of row 8, and dies. At which second is it removed?
 
@@ -182,10 +225,10 @@ with course.fold("leader_is_removed_at", leader_is_removed_at, billing.now_s):
 #
 # ## All rows in one figure
 #
-# In this figure of all 20 rows, a session lasts **10 seconds**. In its upper half, each partition has a bar while a member reads it. In its lower half, each member has a row, with a mark for each sign of life:
+# In this figure of all 20 rows, a session lasts **10 seconds**. In its upper half, each partition has a bar while a member reads it. In its lower half, each member has a row, with its signs of life:
 #
 # 1. When does nobody read?
-# 2. The dashed bar of a member is its session, which fills while the member is silent. Which events start a session again? (One is the end of the join phase.)
+# 2. The dashed bar of a member is its session, which fills while the member is silent. What begins it again?
 # 3. Let the coordinator die after an event. After which events does the crash lose nothing?
 #
 # <span class="live-only">You can also type a death, for example `billing-1 at 9`.</span>
@@ -197,15 +240,15 @@ course.RebalanceLanes()
 # %% [markdown]
 # ## Three deadlines
 #
-# The session is the first of three deadlines of a member:
+# The session is the first of three deadlines of a member.
+#
+# A Java consumer sends heartbeats from a separate thread, so they do not prove that its loop works. So if the loop does not call `poll` within `max.poll.interval.ms` (5 min), the consumer leaves by itself. Joining happens inside `poll`, so `max.poll.interval.ms` is also the member's [rebalance timeout](../docs/handbook/glossary.md#rebalance-timeout): the time that the coordinator waits for its JoinGroup.
 #
 # | what must come | before this deadline | or else |
 # |---|---|---|
 # | a sign of life | `session.timeout.ms` (45 s) | The member is removed, and a rebalance begins. |
 # | a JoinGroup, in the join phase | the **largest** rebalance timeout of all members | The member is removed, and the rebalance goes on without it. |
 # | a SyncGroup, in the sync phase | the largest rebalance timeout of all members | The member is removed, and a new rebalance begins. |
-#
-# A Java consumer sends heartbeats from a separate thread, so they do not prove that its loop works. Therefore the consumer watches its loop itself: if the loop does not call `poll` within `max.poll.interval.ms` (5 min), the consumer leaves. A consumer joins inside `poll`, so the coordinator gives it the same time for its JoinGroup: this setting is also its [rebalance timeout](../docs/handbook/glossary.md#rebalance-timeout).
 
 # %% [markdown]
 # ## Exercise: the end of the join phase, on paper
@@ -229,44 +272,6 @@ course.check("end_of_join", end_of_join)
 # course.hint("end_of_join")
 
 # %% [markdown]
-# ## What is in the log
-#
-# Two real brokers wrote these [group records](../docs/handbook/glossary.md#group-record) of `billing`:
-
-# %%
-for kafka in ("4.3.1", "3.9.2"):
-    partition = course.find_data(f"harbour/{kafka}/__consumer_offsets-9")
-    groups = [line for line in course.read_lines(partition) if (line.group, line.record_type) == ("billing", "group")]
-    print(f"Kafka {kafka}")
-    for line in groups:
-        value = kg.decode(*course.read_record(partition, line.record_offset)).value
-        names = sorted(member.client_id for member in value.members)
-        print(f"  offset {line.record_offset:>2}   generation {value.generation}   {', '.join(names) or 'no members'}")
-
-# %% [markdown]
-# A group record is written at the end of a rebalance, and in three other cases: at the first JoinGroup (generation 0, only in 4.x), when the last member leaves (generation 4), and when a static member is replaced (lesson 07). Nothing is written during a rebalance, so the log does not show a rebalance in progress.
-
-# %% [markdown]
-# ## Memory and log
-#
-# If the coordinator crashes, the next one has only the log. We let it crash after some rows:
-
-# %%
-def crashes(broker):
-    for event in (1, 4, 7, 10, 14, 16, 20):
-        billing = course.play_script(course.TWO_CONSUMERS[:event], broker.settings.kafka)
-        next_broker = course.start_follower(billing.coordinator, "billing")
-        loaded = course.GroupLife("billing", broker=next_broker)
-        yield f"after row {event}, in memory: {billing.describe()}", f"loaded: {loaded.describe()}"
-
-
-course.compare_brokers(crashes)
-
-# %% [markdown]
-# **After row 10**, generation 2 is only in memory. The next coordinator knows generation 1, so it refuses both SyncGroups, and the consumers join again. Your code sees no exception, but the rebalance is lost.
-#
-# **After row 16**, the log does not show that `billing-1` has left, so the next coordinator believes that `billing-1` is still a member. The log has no deadlines either, so a load gives every member a full session. When this session ends, `billing-1` is removed.
-#
 # ## What a death costs
 #
 # | what stops | partitions have no reader | what is read again |
@@ -298,7 +303,9 @@ course.check("after_the_failover", after_the_failover)
 #
 # A rule such as `range` is an *assignor*. All members must use the same one, so each JoinGroup lists the assignors that the member supports.
 #
-# A [**candidate**](../docs/handbook/glossary.md#candidate) is an assignor that all members support. Each member votes for the first candidate in its list, and the candidate with the most votes wins. A new client that supports none of the present candidates gets `INCONSISTENT_GROUP_PROTOCOL`. So to change the assignor without a stop, first let all members support both, and then remove the old one.
+# A [**candidate**](../docs/handbook/glossary.md#candidate) is an assignor that all members support. Each member votes for the first candidate in its list, and the candidate with the most votes wins.
+#
+# A new client that supports none of the present candidates gets `INCONSISTENT_GROUP_PROTOCOL`. So to change the assignor without a stop, first let all members support both, and then remove the old one.
 
 # %% [markdown]
 # ## Exercise for later: the vote
@@ -375,7 +382,7 @@ course.compare_brokers(ask_after_row_8)[1:]
 # ## For your consumer
 #
 # - Commit in `onPartitionsRevoked`, which runs before the consumer joins again. With `enable.auto.commit=true`, the consumer commits by itself before it joins, and in `close()`.
-# - If a member was removed, its consumer calls `onPartitionsLost`, which by default calls `onPartitionsRevoked`, and the commit there fails. So override `onPartitionsLost`, and do not commit there.
+# - If a member was removed, its consumer calls `onPartitionsLost`, which by default calls `onPartitionsRevoked`, whose commit then fails. So override `onPartitionsLost`, and do not commit there.
 # - With `CooperativeStickyAssignor` instead of `range`, a consumer goes on reading the partitions that it keeps, and a second rebalance moves the others.
 
 # %% [markdown]
@@ -387,7 +394,7 @@ course.compare_brokers(ask_after_row_8)[1:]
 # |---|---|---|---|
 # | A group rebalances all the time. | `grep "Preparing to rebalance group billing" server.log` | The line ends with the reason: `on heartbeat expiration` (a session ended), `LeaveGroup` (see the next row), or `Adding new member` (a process starts). | Read the log of the member that the line names. Without `server.log`: `kafkagroups timeline PATH --group billing`. |
 # | Why does a member leave? | `grep "has left group" server.log` | `the consumer is being closed`, or `consumer poll timeout has expired`: its loop is too slow. | For a slow loop, lower `max.poll.records` or raise `max.poll.interval.ms`. |
-# | A group stays in PreparingRebalance. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --members --verbose` | All others wait for the consumer whose own log has no new line `(Re-)joining group`. | Wait for the end of the join phase, which removes this member, or close its process normally. |
+# | A group stays in PreparingRebalance. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --members --verbose` | One member has not joined: its own log has no new line `(Re-)joining group`. | Wait for the end of the join phase, which removes this member, or close its process normally. |
 
 # %% [markdown]
 # <details><summary>In Kafka</summary>

@@ -15,7 +15,7 @@
 # Four things to hold on to:
 #
 # 1. A consumer that has lost its partitions must not commit for them, because it could overwrite newer offsets.
-# 2. The offset itself does not show whether a commit is too late, because an operator may want to go back. So the coordinator checks the **sender**: four checks, in a fixed order. The first check that fails decides the error.
+# 2. A smaller offset does not prove that a commit is too late, because an operator may set one on purpose. So the coordinator checks the **sender**: four checks, in a fixed order. The first check that fails decides the error.
 # 3. A group **without members** accepts commits without a generation, which are called *simple* commits.
 # 4. A [**static member**](../docs/handbook/glossary.md#static-member) has a name, and a new process with this name takes the place of the old one.
 
@@ -66,23 +66,21 @@ with course.fold("late_commit", late_commit, silent.steps[1].answers[0]):
 # %% [markdown]
 # ## The checks, in order
 #
-# A member sends its member id and its generation, which is 0 or more. Any other client sends no member id and the generation −1. First the broker checks permissions, topics, and whether it is the right broker.
-#
-# Then the coordinator looks for a *simple* commit: the generation is −1, and the group is Empty or does not exist. Such a commit is stored without further checks, and creates the group if necessary. For every other commit, the coordinator asks four questions about the sender:
+# A member sends its member id and its generation, which is 0 or more. Any other client sends no member id and the generation −1. Before check 1, the broker checks permissions, topics, and whether it coordinates the group. Then the coordinator asks four questions about the sender (a group without members has an exception: "Simple commits"):
 #
 # | check | question | the error, if not | why |
 # |---|---|---|---|
 # | 1 | Does the group exist? | `GROUP_ID_NOT_FOUND` | Nobody can be a member of it. |
 # | 2 | Is the sender a member? | `UNKNOWN_MEMBER_ID` | The sender was removed, or never was a member. An Empty group has no members. |
 # | 3 | Does it send the current generation? | `ILLEGAL_GENERATION` | The sender has missed a rebalance. |
-# | 4 | Do the members have their assignments? | `REBALANCE_IN_PROGRESS` | In CompletingRebalance, nobody knows yet who owns the partition. |
+# | 4 | Is it clear who owns the partitions? | `REBALANCE_IN_PROGRESS` | In CompletingRebalance, the leader of the group has not sent the assignments yet. |
 #
 # **Each question makes sense only after the one before it**: a member exists only in a group, and a generation means something only for a member. So the late commit of `billing-2` passes check 1 and fails check 2. Its generation is old, too, but the coordinator does not get to check 3.
 
 # %% [markdown]
 # Check 4 is about the two phases of a rebalance (lesson 06). In PreparingRebalance it lets a commit pass, because the members still own their partitions, and should commit before they join again.
 #
-# The next script, which you can skip, sends a commit for each check. `billing` is the group of lesson 06, Stable in generation 2. Each row of the table begins with the check that refuses the commit, or with "stored":
+# This script, which you can skip, sends a commit for each check. `billing` is the group of lesson 06, Stable in generation 2. Each row of the table begins with the check that refuses the commit, or with "stored":
 
 # %%
 ORDERS_0 = kg.TopicPartition("orders", 0)
@@ -115,7 +113,7 @@ def refused_commits(broker):
 course.compare_brokers(refused_commits, ("4.3.1", "3.9.2"))[1:]
 
 # %% [markdown]
-# If one of the four checks fails, the whole request is refused. The first checks of the broker can also refuse single partitions: those whose topic the client may not read, or that do not exist. The other partitions are then stored.
+# If one of the four checks fails, the whole request is refused. The broker's check before them, of permissions and topics, works for each partition: it refuses those whose topic the client may not read or that do not exist, and the others are stored.
 #
 # <details><summary>The length of the metadata</summary>
 #
@@ -128,6 +126,13 @@ course.compare_brokers(refused_commits, ("4.3.1", "3.9.2"))[1:]
 # A consumer with `group.protocol=consumer` uses the protocol of [lesson 13](13_the_new_protocols.ipynb). Its members have no common generation, because each member has a **member epoch** of its own. A commit with the member's current epoch is accepted; with another one the answer is `STALE_MEMBER_EPOCH`. Since 4.3, a commit with an older member epoch is accepted, too, if the member has kept the partition since that epoch.
 #
 # </details>
+
+# %% [markdown]
+# ## Simple commits
+#
+# Some clients commit and are not members: a tool that sets an offset (lesson 02), or a consumer that uses `assign` instead of `subscribe`. They send the generation −1. If the group has no members, this is a *simple* commit: the coordinator stores it without the four checks, and creates the group if it does not exist.
+#
+# While the group has members, a commit with the generation −1 goes through the checks, and check 2 refuses it, because a member may be committing the same partition. So you cannot set an offset while the group has a member, not even the offset of a single partition.
 
 # %% [markdown]
 # ## Exercise: three refused commits, on paper
@@ -158,11 +163,6 @@ course.check("three_refusals", three_refusals)
 # | `FENCED_INSTANCE_ID` (below) | `FencedInstanceIdException` | Another process has this instance id. | Stop, and look for the other process. |
 # | `GROUP_AUTHORIZATION_FAILED`, `TOPIC_AUTHORIZATION_FAILED` | `GroupAuthorizationException`, `TopicAuthorizationException` | A permission is missing. | Stop, and ask for READ. |
 # | `UNKNOWN_TOPIC_OR_PARTITION`, `NOT_COORDINATOR`, `COORDINATOR_LOAD_IN_PROGRESS` | `TimeoutException`, after 60 seconds of retries | The broker could not store the commit during this time. | Go on; the next commit makes up for it (lesson 04). |
-
-# %% [markdown]
-# ## Simple commits
-#
-# Some clients commit and are not members: a tool that sets an offset (lesson 02), or a consumer that uses `assign` instead of `subscribe`. They send the generation −1. If the group has no members, the coordinator stores such a commit without the four checks. While the group has members, check 2 refuses such a commit, because a member may be committing the same partition. So you cannot set an offset while the group has a member, not even the offset of a single partition.
 
 # %% [markdown]
 # ## Exercise: answer a commit
@@ -217,9 +217,9 @@ with course.fold("heard_by_the_old_process", heard_by_the_old_process, restart.s
     display(restart)
 
 # %% [markdown]
-# - **The new process** has the old partitions again, and the generation stays 2, because no member gets other partitions. So `skip_assignment` tells the new process, which leads the group, not to compute assignments.
-# - **The group record** is written again, because the member id is new. Otherwise, after a failover, the next coordinator would load the old member id and refuse the new process.
-# - **The old process** gets `FENCED_INSTANCE_ID`, which tells it to stop. If the answer were `UNKNOWN_MEMBER_ID`, the old process would join again and push out the new one. But if something such as Kubernetes restarts each process that stops, the two processes still push each other out for ever.
+# - **The new process** has the old partitions again, and the generation stays 2, because no member gets other partitions. The new process leads the group, so it would compute the assignments again; `skip_assignment` tells it not to.
+# - **The group record** is written again, because the member id is new. Without this record, the next coordinator would load the old member id after a failover, and refuse the new process.
+# - **The old process** gets `FENCED_INSTANCE_ID`, which tells it to stop. If the answer were `UNKNOWN_MEMBER_ID`, the old process would join again and push out the new one. This helps only if the old process stays stopped: if Kubernetes restarts it, the two processes push each other out for ever.
 
 # %% [markdown]
 # ## Exercise for later: which name is used twice?
@@ -248,7 +248,7 @@ course.check("copied", copied)
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# A client can see one difference, in check 1. If a commit has a generation of 0 or more, and its group does not exist, 3.9 answers `ILLEGAL_GENERATION`. This sounds as if only the generation were old.
+# A client can see one difference, in check 1. If a commit has a generation of 0 or more, and its group does not exist, 3.9 answers `ILLEGAL_GENERATION`. This name is misleading, because the group does not exist at all.
 #
 # <details><summary>Other versions</summary>
 #
@@ -305,6 +305,6 @@ course.check("copied", copied)
 #
 # ## What we left out, and why
 #
-# Commits in a transaction have their own rules (lesson 08), and a cluster decides about permissions elsewhere. The [glossary](../docs/handbook/glossary.md) explains all terms.
+# Commits in a transaction have their own rules (lesson 08). How a cluster gives permissions is another subject. The [glossary](../docs/handbook/glossary.md) explains all terms.
 #
 # **Next:** [08 · Transactions](08_transactions.ipynb): when an offset in a transaction counts.

@@ -3,7 +3,7 @@
 #
 # **When does an offset in a transaction count?**
 #
-# **Which Kafka:** every 4.x, which always has the new *group coordinator*. Where the tables show one answer, 3.9.2 gives the same one; the rest is in "Where 3.9 differs". **Which groups:** all consumer groups.
+# **Which Kafka:** every 4.x, which always has the new *group coordinator*. If a row of a table has one answer, 3.9.2 gives the same one; "Where 3.9 differs" has the rest. **Which groups:** all consumer groups.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -21,7 +21,7 @@
 # %% [markdown]
 # ## Why offsets are in transactions
 #
-# `fraud-check` reads payments and writes alarms to another topic. A crash between the alarm and the commit repeats the alarm; in the other order, a crash loses it. In a transaction, the alarms and the offsets count together or not at all, which is called [*exactly once*](../docs/handbook/glossary.md#exactly-once). The service's loop, with the names of the Java client:
+# `fraud-check` reads payments and writes alarms to another topic. If it writes the alarm first, a crash before the commit repeats the alarm. If it commits first, a crash loses the alarm. In a transaction, the alarms and the offsets count together or not at all, which is called [*exactly once*](../docs/handbook/glossary.md#exactly-once). The service's loop, with the names of the Java client:
 #
 # ```
 # producer.initTransactions()
@@ -86,7 +86,7 @@ for partition, commit in sorted(kg.load(log)["fraud-check"].offsets.items()):
     print(partition, "=", commit.offset)
 
 # %% [markdown]
-# For `payments-1`, record 30 is the newest record that counts. For `payments-0`, two records count now: record 29, and record 31 outside of the transaction. Record 31 is later in the log, so the offset is 25. The marker that makes record 29 count (record 32) is even later, but only the place of the **commit** decides.
+# For `payments-1`, record 30 is the newest record that counts. For `payments-0`, two records count now: record 29, and record 31 outside of the transaction. Record 31 is later in the log, so the offset is 25. The place of the marker, record 32, does not matter: only the records with the offsets, 29 and 31, are compared.
 #
 # ## Record by record
 #
@@ -165,7 +165,7 @@ course.check("after_two_markers", after_two_markers)
 # %% [markdown]
 # ## A transaction that hangs
 #
-# Nothing in a log marks the beginning of a transaction: it begins with the first record that its producer writes after its previous marker. This becomes a problem if a request with offsets is delayed in the network until its transaction has ended. Suppose that a broker stores the late request:
+# Nothing in a log marks the beginning of a transaction: it begins with the first record that its producer writes after its previous marker. This becomes a problem if a request with offsets is delayed in the network, arrives after the end of its transaction, and is stored:
 #
 # ```
 #  record   time
@@ -178,44 +178,21 @@ course.check("after_two_markers", after_two_markers)
 # Record 102 comes after the marker of producer 7, so it opens a new transaction. But no client knows of this transaction, so nobody ends it. It is a [*hanging* transaction](../docs/handbook/glossary.md#hanging-transaction): open in the log of a partition, but not in the transaction coordinator.
 #
 # Consumers of the group get `UNSTABLE_OFFSET_COMMIT` again and again. The partition also grows, because the log cleaner (lesson 10) stops before record 102.
-#
-# Is a transaction hanging, or only slow? `kafka-transactions.sh list` prints what the transaction coordinator knows of each producer. `Ongoing` means an open transaction. If the list says `CompleteCommit` or `CompleteAbort` instead, a transaction that is open in the log hangs.
 
 # %% [markdown]
-# ## Exercise: which one hangs?
+# ## Two protections against a late request
 #
-# The brokers have version 3.6, and it is 10:05. A transaction may take 15 minutes. A log ends with records of three producers:
+# **Protection 1**: since 3.7, a broker that receives an offset first asks the transaction coordinator: does this producer have an open transaction with this partition? For the late request above, the answer is no, so the broker refuses it. But if the producer has already begun its **next** transaction with the same partition, the answer is yes. The late offset then slips into the next transaction.
 #
-# - **A**: an offset of producer 1 is from 10:00, and no marker follows. `kafka-transactions.sh list` shows producer 1 as `Ongoing`.
-# - **B**: an abort marker of producer 2 is from 09:58:00. An offset in a transactional batch of producer 2 follows at 09:58:02. The list shows it as `CompleteAbort`.
-# - **C**: an offset of producer 3 is from 10:03, and its abort marker from 10:04. The list shows it as `CompleteAbort`.
+# **Protection 2** closes this gap with the [*producer epoch*](../docs/handbook/glossary.md#producer-epoch), a number in each request of the producer: in 4.x, each end of a transaction raises it by one, and brokers refuse a request with an older one. So the late request is refused even if the next transaction is open.
 #
-# Which producer has a hanging transaction? Write the letter as a text.
-
-# %%
-# exercise: which_hangs
-which_hangs = ...
-
-# %%
-course.check("which_hangs", which_hangs)
-# course.hint("which_hangs")
-
-# %% [markdown]
-# ## Protection 1: the broker asks
+# The producer epoch also protects a service from its own past. An application gives its producer a name, the `transactional.id`. A second process with this name gets the same *producer id* and a higher producer epoch. The first process is then [*fenced*](../docs/handbook/glossary.md#fence): it cannot end a transaction of its successor.
 #
-# Before a broker since 3.7 stores an offset, it asks the transaction coordinator: does this producer have an open transaction with this partition? For the late request above, the answer is no, so the broker refuses the request.
-#
-# This protection has a gap. If the producer has already begun its **next** transaction with the same partition, the answer is yes, because the question does not say which transaction is meant. The late offset then slips into the next transaction, and is committed or aborted with it.
-#
-# ## The epoch of a producer
-#
-# The second protection closes the gap with a number, the producer epoch. An application gives its producer a name, the `transactional.id`. Kafka gives the producer a *producer id* and a [*producer epoch*](../docs/handbook/glossary.md#producer-epoch). If a second process starts with the same `transactional.id`, it gets the same producer id and a higher producer epoch. From then on, brokers refuse requests with the old producer epoch: the first process is [*fenced*](../docs/handbook/glossary.md#fence), and cannot end a transaction of its successor.
-#
-# ## Why the epoch rises at the end of a transaction
-#
-# **Protection 2** uses the same idea between two transactions of one process: in 4.x, each end of a transaction raises the producer epoch by one. A late request has an old epoch, so it is refused even if the next transaction is open.
-#
-# Protection 2 needs a 4.x client and the feature `transaction.version` 2, which you must switch on after an upgrade. Without it, only protection 1 is left, and `transaction.partition.verification.enable=false` switches that off. Brokers up to 3.6 have neither.
+# | brokers | a late request, no open transaction | a late request during the next transaction |
+# |---|---|---|
+# | up to 3.6 | is stored, and hangs | slips into it |
+# | 3.7 to 3.9, and 4.x without `transaction.version` 2 | is refused (unless `transaction.partition.verification.enable=false`) | slips into it |
+# | 4.x with a 4.x client and the feature `transaction.version` 2, which you switch on after an upgrade | is refused | is refused |
 
 # %% [markdown]
 # *Predict*: `fraud-check` had a 4.x client and a 4.x broker. Its first transaction has the producer epoch 0. Which one does its **fourth** transaction have?
@@ -232,7 +209,28 @@ with course.fold("epoch_of_the_fourth", epoch_of_the_fourth, batches[-1].produce
         print(f"record {batch.base_offset}: {what:<12} epoch {batch.producer_epoch}")
 
 # %% [markdown]
-# The marker already has the new producer epoch. So a load connects a marker with its offsets only by the producer id, and does not compare the epochs.
+# The marker's producer epoch is one higher than that of its offsets, so a load matches them by the producer id only.
+
+# %% [markdown]
+# ## Exercise: which one hangs?
+#
+# Is a transaction hanging, or only slow? `kafka-transactions.sh list` prints what the transaction coordinator knows of each producer. `Ongoing` means an open transaction. If the list says `CompleteCommit` or `CompleteAbort`, but the log has an open transaction of this producer, that transaction hangs.
+#
+# The brokers have version 3.6, and it is 10:05. A transaction may take 15 minutes. A log ends with records of three producers:
+#
+# - **A**: an offset of producer 1 is from 10:00, and no marker follows. `kafka-transactions.sh list` shows producer 1 as `Ongoing`.
+# - **B**: an abort marker of producer 2 is from 09:58:00. An offset in a transactional batch of producer 2 follows at 09:58:02. The list shows it as `CompleteAbort`.
+# - **C**: an offset of producer 3 is from 10:03, and its abort marker from 10:04. The list shows it as `CompleteAbort`.
+#
+# Which producer has a hanging transaction? Write the letter as a text.
+
+# %%
+# exercise: which_hangs
+which_hangs = ...
+
+# %%
+course.check("which_hangs", which_hangs)
+# course.hint("which_hangs")
 
 # %% [markdown]
 # ## Exercise for later: replay with transactions
@@ -261,7 +259,7 @@ course.check("replay_transactions", replay_transactions)
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# 3.9 has only protection 1, so a marker normally has the producer epoch of its records. A second difference: a deleted offset can come back. (A coordinator deletes an offset with a *tombstone*, a record with the same key and no value: lesson 09.) Suppose that this happens:
+# In 3.9, the end of a transaction does not raise the producer epoch, so a marker normally has the same one as its records. A second difference: a deleted offset can come back. (A coordinator deletes an offset with a *tombstone*, a record with the same key and no value: lesson 09.) Suppose that this happens:
 #
 # 1. Offset 20 is committed, and 41 is pending.
 # 2. An operator deletes the offset.
@@ -283,7 +281,7 @@ with course.fold("after_the_load", after_the_load, " and ".join(finds_41)):
     display(deletion)
 
 # %% [markdown]
-# Both logs have the same four records. In 4.x, a tombstone deletes committed and pending offsets, so the marker finds nothing. In 3.9, the running broker also forgets both. But a load keeps the pending offsets in a map of their own, and a tombstone does not reach this map. So offset 41 survives the tombstone, and the marker commits it. The same happens if the group or the topic is deleted. To repair this, wait until no transaction is open, and delete the offset again.
+# Both logs have the same four records. In 4.x, a tombstone deletes committed and pending offsets, so the marker finds nothing. In 3.9, the running broker also forgets both. But when 3.9 loads the log, it applies a tombstone only to the committed offsets. So the pending offset 41 survives the tombstone, and the marker commits it. The same happens if the group or the topic is deleted. To repair this, wait until no transaction is open, and delete the offset again.
 #
 # <details><summary>Other versions</summary>
 #

@@ -36,7 +36,7 @@ print("records:", sum(batch.count for batch in kg.open_log(before)))
 # %% [markdown]
 # The last segment is the [**active segment**](../docs/handbook/glossary.md#active-segment), to which the broker still appends. A pass leaves it unchanged. At 100 MiB (`offsets.topic.segment.bytes`; here the limit was much lower), or when it is a week old (`segment.ms`), the broker closes it and begins another.
 #
-# The three closed segments have records of seven different keys: six offsets and one group. The active segment has one record, a commit of `dashboard` for `orders-0`, and the closed segments have this key, too.
+# The three closed segments have records of seven different keys: six offsets and one group. The active segment has one record, a commit of `dashboard` for `orders-0`. This key is also one of the seven, but the cleaner does not see a newer record in the active segment.
 #
 # *Predict*: how many records remain after the pass, if you do not count the markers of transactions?
 
@@ -62,10 +62,10 @@ course.reveal("records_left", records_left, len(course.list_offset_map_records(c
 #  clean part: each key once  │  dirty range: what came later  │  active segment
 # ```
 #
-# The last pass left each key at most once in the *clean part*. So a record of the clean part can be replaced only by a later record, and the cleaner has to remember only the keys of the [**dirty range**](../docs/handbook/glossary.md#dirty-range). A pass has two steps:
+# The last pass left each key at most once in the *clean part*. Whatever replaces a record of the clean part is therefore in the [**dirty range**](../docs/handbook/glossary.md#dirty-range), and the cleaner has to remember only the keys of this range. A pass has two steps:
 #
 # 1. It reads the dirty range, and notes in the [**offset map**](../docs/handbook/glossary.md#offset-map) the newest offset of each key.
-# 2. It reads the clean part and the dirty range. If the map has a newer offset for the key of a record, the pass leaves this record out. It copies every other record.
+# 2. It reads the clean part and the dirty range. It copies a record only if the map has no higher offset for the record's key. A record that is not copied is gone.
 #
 # Step through a pass in the figure. At the end, `B = 1` remains, although the log has a newer record, `B = 2`. Why?
 
@@ -113,10 +113,10 @@ for offset, key, value in course.list_offset_map_records(cleaned):
 # %% [markdown]
 # ## Why a tombstone stays for a day
 #
-# A replica that is behind may have the value and not yet the tombstone. If the tombstone were gone, this replica would keep the value forever. So a tombstone stays for `delete.retention.ms`, 24 hours by default. The 24 hours begin not when the tombstone is written, but at the first pass that reads it:
+# A replica that is behind may have the value and not yet the tombstone. If the tombstone were gone, this replica would keep the value forever. So a tombstone stays for `delete.retention.ms`, 24 hours by default. The 24 hours begin not when the tombstone is written, but at the first pass that reads it, because only a pass writes the time into the log:
 #
 # - The first pass that reads the tombstone keeps it, and sets a [**delete horizon**](../docs/handbook/glossary.md#delete-horizon): the time of this pass plus `delete.retention.ms`. The horizon never changes.
-# - The first later pass at or after the horizon removes the tombstone.
+# - The first pass **at or after** the horizon removes the tombstone.
 #
 # Here, `delete.retention.ms` was 2 seconds, and the tombstone 323 got this horizon:
 
@@ -141,7 +141,7 @@ course.check("removing_pass", removing_pass)
 # %% [markdown]
 # ## Why a marker stays longest
 #
-# A marker says whether the records of its transaction count, so a load needs the marker as long as the log has one of these records. The cleaner therefore keeps it until a pass finds no more record of the transaction. Then the marker waits like a tombstone: this pass sets its delete horizon, and the first pass after the horizon removes it.
+# A marker says whether the records of its transaction count, so a load needs the marker as long as the log has one of these records. The cleaner therefore keeps it until a pass finds no more record of the transaction. Then the marker waits like a tombstone: this pass sets its delete horizon, and the first pass at or after the horizon removes it.
 #
 # The figure makes three passes over a log. Step through them, and watch the tombstone 4 and the marker 7, which ends the transaction of the records 5 and 6. Then let the active segment begin earlier, or leave the transaction open:
 
@@ -152,7 +152,7 @@ course.Compaction()
 # %% [markdown]
 # <details><summary>What else can remain?</summary>
 #
-# If a pass removes all records of a producer's last batch, the header of this batch remains, an *empty batch* of 61 bytes. Its header has the sequence number of the batch. If the producer sends a batch twice, the broker recognises it by this number.
+# The header of a producer's last batch remains even if a pass removes all its records, as an *empty batch* of 61 bytes. The broker needs its number (the *sequence number*) to recognise a batch that is sent twice.
 #
 # </details>
 
@@ -188,9 +188,13 @@ with course.fold("pass_ends_at", pass_ends_at):
 # %% [markdown]
 # One hanging transaction (lesson 08) therefore keeps all later records of **all** groups of the partition, until somebody ends the transaction.
 #
+# ## When a pass begins
+#
+# A broker does not clean all the time, because a pass reads and writes much. It cleans a partition when the dirty range is larger than the clean part, for example when 60 MB are dirty and 40 MB are clean (`min.cleanable.dirty.ratio`, 0.5 by default).
+#
 # ## How large is the topic?
 #
-# A broker does not clean all the time, because a pass reads and writes much. It cleans a partition when the dirty range is larger than the clean part, for example when 60 MB are dirty and 40 MB are clean (`min.cleanable.dirty.ratio`, 0.5 by default). Here are two replicas of one partition with 50 groups. On the second broker, the cleaner thread is dead:
+# Here are two replicas of one partition with 50 groups. On the second broker, the cleaner thread is dead:
 
 # %%
 replicas = course.make_scratch_folder()
@@ -235,7 +239,7 @@ course.check("needs_an_abort", needs_an_abort)
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# The cleaner of 3.9 removes the same records. Cleaning never changes an answer of 4.x (of a log that only brokers wrote). In 3.9, there is one exception: if an offset was deleted while a transaction was open, as at the end of lesson 08, a load of the cleaned log can give another answer ([the logs](../docs/handbook/tombstones.md)).
+# The cleaner of 3.9 removes the same records. If only brokers have written a log, cleaning never changes what 4.x answers from it. In 3.9, there is one exception: if an offset was deleted while a transaction was open, as at the end of lesson 08, a load of the cleaned log can give another answer ([the logs](../docs/handbook/tombstones.md)).
 #
 # ## In five lines
 #
@@ -258,7 +262,7 @@ course.check("needs_an_abort", needs_an_abort)
 # | what is large | command | what it means | what is safe to do |
 # |---|---|---|---|
 # | One partition, on all brokers | `kafkagroups stats PATH` | It names the open transaction and the first offset that cannot be cleaned | If the transaction hangs, abort it as lesson 08 shows. The cleaner then begins by itself |
-# | All partitions of one broker | `grep -i "log cleaner" log-cleaner.log`, and the metric `kafka.log:type=LogCleaner,name=DeadThreadCount` | Above 0: the cleaner thread of this broker is dead | Start a new thread **without a restart**: step 2 of the [runbook](../docs/operator.md#a-cleaner-has-stopped) |
+# | All partitions of one broker | The metric `kafka.log:type=LogCleaner,name=DeadThreadCount`; `grep -i "log cleaner" log-cleaner.log` shows the error | A metric above 0: the cleaner thread of this broker is dead | Start a new thread **without a restart**: step 2 of the [runbook](../docs/operator.md#a-cleaner-has-stopped) |
 # | One partition, on one broker | The metric `kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count` | After an error, the cleaner skips this partition. The metric only counts; `log-cleaner.log` names the partition and the error | Only a restart of this broker helps, but first let another broker lead the partition: step 3 of the [runbook](../docs/operator.md#a-cleaner-has-stopped) |
 #
 # In the last two cases, restart no other broker before the copies of this broker are small. Lesson 11 shows why ("Which copy does the next broker load?"). While the cleaner catches up, it keeps the disk busy. The setting `log.cleaner.io.max.bytes.per.second` limits it.

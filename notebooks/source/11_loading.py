@@ -76,7 +76,7 @@ for version, groups in loaded.items():
 # %% [markdown]
 # ## Record by record
 #
-# In 4.x, a load applies a record in the same way as the coordinator that wrote the record. So a group exists as soon as one record names it, and the record of an offset is enough. This matters for a *simple group*: its consumers choose their partitions themselves, so it has offsets and no group record. After the load, it is `Empty`.
+# In 4.x, a load runs the same code for each record as the coordinator that wrote the record. That is why one record of an offset is enough to create its group. This matters for a *simple group*: its consumers choose their partitions themselves, so it has offsets and no group record. After the load, it is `Empty`.
 #
 # The figure shows two loads of one log. 4.x makes a group at its first record. 3.9 first only collects the group records (`gen 1` is generation 1), and makes all groups at the end. The sign `≠` marks a group or an offset that only one of the two loads has at this moment. Step through, then give record 8 a value of zero bytes, and compare the answers.
 
@@ -135,7 +135,7 @@ course.reveal("first_step", first_step, "C")
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# After A, broker 2 takes over partition 9, and its groups wait for 216 seconds. After B, broker 2 has a new cleaner thread, but its copies are still long. Within five minutes of its return, it again leads the partitions whose replica lists begin with it (`auto.leader.rebalance.enable`), and loads their long copies. C needs no restart, so the leaders do not change while broker 2 cleans.
+# After A, broker 2 takes over partition 9, and its groups wait for 216 seconds. After B, broker 2 has a new cleaner thread, but its copies are still long. Some partitions prefer broker 2 as their leader (it is the first in their replica lists). Kafka gives them back to broker 2 within five minutes of its return (`auto.leader.rebalance.enable`), and it loads their long copies. C needs no restart, so the leaders do not change while broker 2 cleans.
 #
 # </details>
 #
@@ -171,7 +171,7 @@ course.check("seconds_to_load", seconds_to_load)
 print(*course.read_crafted_lines("f-txn-after"), sep="\n")
 
 # %% [markdown]
-# So [the load fails](../docs/handbook/glossary.md#failed-load) at record 4, and a coordinator of **4.x** answers `NOT_COORDINATOR` although it is the leader. A coordinator of 3.9 has no groups in memory either, but it treats the partition as loaded. *Predict*: what does 3.9 answer about `t-0` of `g`, which the marker in record 1 has committed? Write `"the offset"`, `"an error"` or `"nothing committed"`.
+# So [the load fails](../docs/handbook/glossary.md#failed-load) at record 4, and a coordinator of **4.x** answers `NOT_COORDINATOR`, as if another broker had the answer, although it is the leader. So clients keep asking, and no position is lost. A coordinator of 3.9 has no groups in memory either, but it treats the partition as loaded. *Predict*: what does 3.9 answer about `t-0` of `g`, which the marker in record 1 has committed? Write `"the offset"`, `"an error"` or `"nothing committed"`.
 
 # %%
 # prediction
@@ -204,7 +204,7 @@ with course.fold("classic_answer", classic_answer):
 #
 # - **A**: the last batch is only half written.
 # - **B**: a commit has a value of zero bytes. A later commit of the same key is good.
-# - **C**: a group record has value version 7. The transaction that wrote the record was aborted.
+# - **C**: a group record has value version 7. A later tombstone deletes this group.
 #
 # Which log does the broker load? Write the letter as a text.
 
@@ -219,7 +219,7 @@ course.check("which_log_loads", which_log_loads)
 # %% [markdown]
 # ## An incident: partition 9 does not load
 #
-# The consumers of `billing` and `fraud-check` read nothing. The log of their broker (4.3.1) has the line `Failed to load metadata from __consumer_offsets-9 … DefaultRecord(offset=45, …, value=0 bytes)`. A faulty program had written record 45, and each load fails there. Waiting does not help: the cleaner removes record 45 only after a newer record with the same key, and a coordinator that has not loaded writes no record.
+# The consumers of `billing` and `fraud-check` read nothing. The log of their broker (4.3.1) has the line `Failed to load metadata from __consumer_offsets-9 … DefaultRecord(offset=45, …, value=0 bytes)`. A faulty program had written record 45. The coordinator, which does not read its log while it runs, then wrote record 46; since the next restart, each load fails at 45. Waiting does not help: the cleaner would remove record 45 only if a newer record had its key, and a coordinator that has not loaded writes no record.
 #
 # **Step 1: copy the folder.** These are the last three records of our copy:
 
@@ -255,12 +255,12 @@ for name in names:
 course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["offsets"][name] for name in names}, "4.3.1")
 
 # %% [markdown]
-# The [runbook](../docs/operator.md#1-a-partition-does-not-load) says how the shorter copy gets back to the brokers, how you set the lost offset of record 46 again, and how the groups can go on in another partition if they cannot wait.
+# The [runbook](../docs/operator.md#1-a-partition-does-not-load) says how the shorter copy gets back to the brokers, how you set the lost offset of record 46 again, and how the groups can go on under new names, in another partition, if they cannot wait.
 
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# A load of 3.9 builds the groups **at the end**, from what is left. If all offsets of a simple group were deleted, or belonged to an aborted transaction, nothing is left of the group. So 3.9 has no such group after the load, but 4.x has it as an Empty group.
+# A load of 3.9 builds the groups **at the end**, from what is left. Of a simple group whose offsets were all deleted, or belonged to an aborted transaction, nothing is left then. So 3.9 does not have this group after the load, but 4.x has it as an Empty group.
 #
 # <details><summary>Rare cases and other versions</summary>
 #

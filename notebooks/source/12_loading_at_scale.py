@@ -205,9 +205,9 @@ course.check("equal_at", equal_at)
 # %% [markdown]
 # ## Why dividing a partition does not pay
 #
-# *This part is optional, for the curious: nothing in it makes a load faster.* Two programs could load one partition, if one reads the first half of its log and the other one the second half. To merge their results correctly is possible, but it costs more time than it saves.
+# *Optional, for the curious, up to "Where 3.9 differs": nothing here makes a load faster.* Two programs could load one partition, if one reads the first half of its log and the other one the second half. To merge their results correctly is possible, but it costs more time than it saves.
 #
-# ### A load is a fold
+# ## A load is a fold
 #
 # The loop in "One process" begins with an empty memory. For each record, a function (`apply_line`) takes the memory and the record, and returns the new memory. Such a computation is called a [**fold**](../docs/handbook/glossary.md#fold). We divide the log of `mailer`, a group that committed and was deleted:
 
@@ -239,7 +239,7 @@ course.reveal("offsets_of_mailer", offsets_of_mailer, len(first | second))
 #
 # So the result of a part must keep its tombstones, until all parts are merged. It must also keep the position of each line, because the parts can finish in any order.
 #
-# ### Exercise for later: merge two results
+# ## Exercise for later: merge two results
 #
 # The result of a part contains the **newest line** of each key, as a pair `(at, value)`:
 #
@@ -258,7 +258,7 @@ course.check("merge", merge)
 # course.hint("merge")
 
 # %% [markdown]
-# ### Dividing works, but takes longer
+# ## Dividing works, but takes longer
 #
 # An offset in a transaction counts only if the next marker of its producer commits it, and this marker can be in another part. So a program first collects all markers, and on a second pass it knows for each line whether the line counts. The next cell does this for the whole shop. As the hardest test, it makes a part of each line that counts, and merges these parts in a random order:
 
@@ -276,7 +276,7 @@ course.compare_with_broker(merged, course.read_answered_offsets("harbour/4.3.1")
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# Whole partitions and saved loads work for 3.9, too. But this way of dividing gives a wrong result for a partition with transactions: in a load of 3.9, a tombstone does not delete an offset that is pending (lesson 08), so the newest line of a key does not always win.
+# Whole partitions and saved loads work for 3.9, too. But this way of dividing gives a wrong result for a partition with transactions: in a load of 3.9, a tombstone does not delete an offset that is pending (lesson 08), so the newest line of a key does not always win. What counts is the memory of the load when it reads the marker.
 #
 # ## In five lines
 #

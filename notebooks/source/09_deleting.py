@@ -37,7 +37,7 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
     print(line)
 
 # %% [markdown]
-# The broker wrote record 5 when the last member left. The records 6 to 9 are the deletion. Each offset needs a tombstone of its own, because it has its own key, and the tombstone of the group comes last. All four are in one batch, so a crash cannot leave a half of them.
+# The broker wrote record 5 when the last member left. The records 6 to 9 are the deletion. Each offset needs a tombstone of its own, because it has its own key, and the tombstone of the group comes last. All four are in one batch, so after a crash the log has all of them or none.
 #
 # The coordinator answers `DeleteGroups` in one of three ways:
 #
@@ -56,7 +56,7 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
 # kafka-consumer-groups.sh --bootstrap-server localhost:9092 --delete-offsets --group billing --topic payments:0
 # ```
 #
-# You can delete offsets while the group runs, as long as none of its members reads the topic. If a member reads it, the answer is `GROUP_SUBSCRIBED_TO_TOPIC`.
+# You can delete offsets while the group runs, as long as none of its members reads the topic (otherwise the answer is `GROUP_SUBSCRIBED_TO_TOPIC`).
 #
 # Here `billing` has committed offsets of two topics, and its member reads only `orders`. An operator tries both requests, before and after the member leaves:
 
@@ -89,7 +89,7 @@ course.compare_brokers(deletions, ("4.3.1", "3.9.2"))[1:]
 #
 # ## The end of a topic
 #
-# If a **topic** is deleted, all groups immediately lose their offsets of this topic, even groups that read the topic. In the shop, the last member of `promo` left, and then the topic `promo-spring` was deleted. The 4.3.1 broker wrote these records:
+# If a **topic** is deleted, all groups immediately lose their offsets of this topic, also groups with members that read it. In the shop, a group without members lost its offset: the last member of `promo` left, and then the topic `promo-spring` was deleted. The 4.3.1 broker wrote these records:
 
 # %%
 for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets-37")):
@@ -102,11 +102,11 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
 # %% [markdown]
 # ## Time: the retention of offsets
 #
-# The same check deletes offsets that have expired. An offset expires at the end of its [*retention*](../docs/handbook/glossary.md#retention), which lasts 7 days by default (`offsets.retention.minutes`). An offset must stay while a member may need it, so the retention begins at different moments for different groups.
+# The same check deletes offsets that have expired. An offset expires at the end of its [*retention*](../docs/handbook/glossary.md#retention), which lasts 7 days by default (`offsets.retention.minutes`). It begins when the offset is no longer needed, and how Kafka knows this depends on the kind of group.
 #
 # ## When the retention begins
 #
-# The following sections refer to the rows of this table by their names. The first four are the common ones:
+# Four cases are common (three rare ones follow later):
 #
 # | row | the group | its offsets | why |
 # |---|---|---|---|
@@ -114,9 +114,6 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
 # | **Empty** | a classic group whose last member has left | the retention begins when the group becomes Empty | the members may come back soon |
 # | **simple** | a [*simple group*](../docs/handbook/glossary.md#simple-group): it has offsets, but never had a member, because its program uses `assign` | the retention begins at the commit | only a commit shows that the group is in use |
 # | **new protocol** | a group with `group.protocol=consumer`, and no member reads the topic | the retention begins at the commit | no record stores when the last member left |
-# | **unread** | a classic group with members, but no member reads the topic | the retention begins at the commit | no member needs the offset |
-# | **rebalance** | in a rebalance | do not expire | it is not yet known who will read what |
-# | **other type** | has members, and another *protocol type* than `consumer`, for example the workers of Kafka Connect | do not expire | the coordinator does not know what they read |
 
 # %% [markdown]
 # *Predict*: the retention is 7 days. `mailer` commits on day 0. Its member reads the topic, and leaves on day 4. On which day is its offset deleted?
@@ -137,8 +134,6 @@ with course.fold("mailer_is_deleted_on", mailer_is_deleted_on, days["4.3.1"]):
 # %% [markdown]
 # The group is in the row *reads* until day 4, and then in the row *Empty*.
 #
-# A commit of value version 1 (lesson 01) has an *expire timestamp* of its own, and expires then instead. But in the rows that say "do not expire", such an offset stays, too.
-#
 # ## Which clock counts
 #
 # The figure shows two countdowns for the offset of a classic group: from its commit, and from the moment when the group became Empty. *Kafka 2.4+* follows today's rules. In *Kafka 1.0.1*, only the commit counted. Step through the figure with *next*. Then let the member stay, or read only `payments`. What changes?
@@ -148,11 +143,11 @@ with course.fold("mailer_is_deleted_on", mailer_is_deleted_on, days["4.3.1"]):
 course.ExpiryChart()
 
 # %% [markdown]
-# With the old rule, a running group with a quiet topic could lose its offset. This is why Kafka has the row *reads*.
+# With the old rule, a running group with a quiet topic could lose its offset, so today the row *reads* protects it.
 #
 # ## Offsets that you set again
 #
-# A group became Empty on day 0. If an operator sets an offset on day 6, does it get a new week? (You can skip the script.)
+# A group became Empty on day 0. If an operator sets an offset on day 6, does it get a new week?
 
 # %%
 DAY_MS = 24 * 60 * 60 * 1000
@@ -179,28 +174,40 @@ course.compare_brokers(set_on_day_6, ("4.3.1", "3.9.2"))[1:]
 # %% [markdown]
 # The group is in the row *Empty*, in which only the day counts on which the last member left. So the offset was deleted one day after it was set. **Setting an offset does not start the retention again.** Start the consumers before the retention ends, because a member that reads the topic protects the offset.
 #
-# But if the group is already gone, setting its offsets creates a group in the row *simple*, whose week begins at this commit.
+# But if the group is already gone, setting its offsets creates a *simple* group, whose week begins at this commit.
 #
 # ## A quiet topic, with the new protocol
 #
-# The row *new protocol* (lesson 13) is dangerous for a topic without traffic. Suppose that the last order came and was committed on day 1, and the last member leaves on day 9:
+# The row *new protocol* (`group.protocol=consumer`, lesson 13) is dangerous for a topic without traffic, if the program commits only after it has read records. (Auto commit is safe, because it commits all positions every 5 seconds.) Suppose that the last order is committed on day 1, and the last member leaves on day 9:
 #
 # | row | the offset expires |
 # |---|---|
 # | *Empty* (a classic group) | on day 16, a week after the last member left |
-# | *new protocol* | on day 9, at the next check: the week after the commit ended on day 8, and only the member still protected the offset |
+# | *new protocol* | on day 9: its seven days were over on day 8, but the member protected it until it left |
 #
-# Before you stop such a service, let it call `commitSync()`. It commits the positions of all its partitions, also of quiet ones.
+# Before you stop such a program, let it call `commitSync()` without arguments, which also commits quiet partitions.
 
 # %% [markdown]
 # ## Exercise: what expires
 #
-# Write `expired(group, now, retention)` for all rows except *new protocol*. All times are days. The function returns the list of the partitions whose offsets are deleted, in the order of `group.offsets`.
+# First, three rare cases:
+#
+# | row | the group | its offsets | why |
+# |---|---|---|---|
+# | **unread** | a classic group with members, but no member reads the topic | the retention begins at the commit | no member needs the offset |
+# | **rebalance** | in a rebalance | do not expire | it is not yet known who will read what |
+# | **other type** | has members whose *protocol type* is not `consumer` | do not expire | the coordinator does not know what they read |
+#
+# A group's *protocol type* says what its members are: `consumer`, or for example `connect` for the workers of Kafka Connect. A simple group has none.
+#
+# A commit of value version 1 (lesson 01) has its own *expire timestamp*. This decides, and not the retention, except in the rows that say "do not expire".
+#
+# Write `expired(group, now, retention)` for all rows of both tables except *new protocol*. All times are days. The function returns the list of the partitions whose offsets are deleted, in the order of `group.offsets`.
 #
 # | field | content |
 # |---|---|
 # | `group.state` | `"Empty"`, `"Stable"`, `"PreparingRebalance"`, … |
-# | `group.type` | the *protocol type*: `"consumer"`, another one, or `""` for a simple group |
+# | `group.type` | the protocol type: `"consumer"`, another one, or `""` for a simple group |
 # | `group.read_topics` | the topics that its members read |
 # | `group.state_start` | the day on which the group entered its state |
 # | `group.offsets` | for example `{"orders-0": (committed, until)}`: the day of the commit, and the day of its expire timestamp, or `None` |
@@ -219,7 +226,7 @@ course.check("expired", expired)
 # %% [markdown]
 # ## What a real broker deleted
 #
-# A broker ran with a retention of one minute and checked every two seconds. (It was a 3.9.2 broker, and the rules of 4.x are the same.) Here are three of nine groups, with the seconds since the start:
+# A broker ran with a retention of one minute and checked every two seconds. (Its version was 3.9.2; 4.x has the same rules.) Here are three of nine groups, with the seconds since the start:
 
 # %%
 recorded = course.play_conversation("3.9.2-expiry")
@@ -229,8 +236,8 @@ course.compare_with_broker(recorded.our_appends, recorded.broker_appends, "3.9.2
 
 # %% [markdown]
 # - `nocommit`: a member joined and left without a commit. The group was Empty without an offset, so the next check deleted the group.
-# - `alive` (row *unread*): its member reads `orders`, and the group also committed an offset of `clicks`. This offset expired one minute after its commit.
-# - `late` (row *Empty*): its member left after 26 seconds, so its offset expired one minute later.
+# - `alive` (row *unread*): its member reads only `orders`, so its offset of `clicks` expired one minute after the commit.
+# - `late` (row *Empty*): its offset expired one minute after its member left.
 
 # %% [markdown]
 # ## Exercise: gone on Monday
@@ -254,7 +261,7 @@ course.check("weekend", weekend)
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# A simple group never had members, so its generation is 0 and the log has no group record. When a simple group is deleted, 4.x writes a tombstone for it like for any other group. This tombstone deletes nothing. 3.9 leaves it out:
+# A simple group never had members, so its generation is 0 and the log has no group record. When it is deleted, 4.x still writes a group tombstone, which deletes nothing. All differences:
 #
 # | | 4.x | 3.9 |
 # |---|---|---|
@@ -296,7 +303,7 @@ course.check("records_of_dashboard", records_of_dashboard)
 # %% [markdown]
 # ## For your consumer
 #
-# - A consumer that uses `assign` is never a member, so its offsets expire 7 days after their commit. Call `commitSync()` regularly, even if the topic is quiet.
+# - A consumer that uses `assign` is never a member, so its offsets expire 7 days after their commit. Without auto commit, call `commitSync()` regularly, even if the topic is quiet.
 # - `auto.offset.reset=none` makes lost offsets visible, whereas `latest` skips records silently.
 # - Before a long stop of a service, stop its consumers and save its offsets. With `--dry-run`, this command only prints them: `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing --export --reset-offsets --to-current --all-topics --dry-run > billing.csv`.
 #

@@ -7,12 +7,12 @@
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
-# | say how fast a program can load the topic; divide a load and merge the results; decide when one process is enough | {{minutes}} + 10 for later | only the cells with Spark |
+# | say how fast a program can load the topic; decide when one process is enough; say why dividing a partition does not pay | {{minutes}} + 10 for later | only the cells with Spark |
 #
 # ![A broker loads three partitions in turn, one program loads whole partitions in parallel, and another one loads parts and merges the results.](pictures/12.svg)
 
 # %% [markdown]
-# Not only brokers load `__consumer_offsets`. A monitor, an audit, or a test of the next failover is a program that reads the same logs, often those of many clusters. This lesson is for people who write or run such a program: how fast can it be, and how many machines does it need? The answer is nearly always one process, which loads some million records per second.
+# Not only brokers load `__consumer_offsets`. A monitor, an audit, or a test of the next failover is a program that reads the same logs, often those of many clusters. This lesson is for people who write or run such a program: how fast can it be, and how many machines does it need? One process is nearly always enough, because it loads several million records per second.
 
 # %% [markdown]
 # ## How long does a broker load?
@@ -39,8 +39,8 @@ print(f"    partition {largest}: {records[largest]:>9,} records, {records[larges
 #
 # Can a program be faster? We compare a broker with three programs that read the same **million** records in one process:
 #
-# - A loop in Python changes a dictionary for each line of the log, as `replay` of lesson 11 does. We measure this loop with a small partition, and multiply.
-# - `kg.load` follows the rules of a broker, in compiled code (the *native engine*) if that is installed.
+# - A loop in Python changes a dictionary for each line of the log, as `replay` of lesson 11 does. The loop is slow, so we time it on one small partition, and scale its time up to a million records.
+# - `kg.load` follows the rules of a broker, in compiled code if that is installed (the *native engine*).
 # - Kafka's dump tool only prints the records.
 
 # %%
@@ -77,18 +77,44 @@ print("small partition:", len(found), "offsets by the loop,", count_offsets(kg.l
 print("whole topic:    ", count_offsets(groups), "offsets by kg.load,", written["live_offsets"], "were generated")
 
 # %% [markdown]
-# With the native engine, one thread loads the whole topic in less than 0.4 seconds. A broker needs this time for partition 32 alone. So `kafkagroups check` can test the failover of a cluster in seconds, on a copy of its logs.
+# With the native engine, one thread loads the whole topic in less than 0.4 seconds. In the same time, a broker loads only partition 32. So `kafkagroups check` can test the failover of a cluster in seconds, on a copy of its logs.
+
+# %% [markdown]
+# ## When one process is enough
+#
+# | what you have | what to use | why |
+# |---|---|---|
+# | some gigabytes | `kafkagroups load PATH` | It is ready before Spark has started. |
+# | one huge partition | `kafkagroups load PATH` | Dividing the partition would take longer. |
+# | the same log every minute | `kafkagroups load PATH --snapshot STATE` | It reads only the new records. |
+# | logs too large for one machine, or tables in Spark to join with | Spark | Many machines read at the same time. |
+#
+# ## Exercise: which one is for Spark?
+#
+# - **A**: a topic of 12 GB. 11 GB of it are one partition. A cluster of 20 machines is idle.
+# - **B**: a topic of 3 GB. A dashboard shows its offsets every minute.
+# - **C**: the topics of 300 clusters, 900 GB. Every night, their offsets are joined with a table of owners.
+#
+# Which load is for Spark? Write the letter in quotes.
+
+# %%
+# exercise: for_spark
+for_spark = ...
+
+# %%
+course.check("for_spark", for_spark)
+# course.hint("for_spark")
 
 # %% [markdown]
 # ## Continue where the last load ended
 #
-# A monitor loads the same log every minute, but few records are new. So it can save the records that still count, and the offset at which to continue. This is a [*saved load*](../docs/handbook/glossary.md#saved-load) (`kafkagroups load PATH --snapshot STATE`). Below, `yesterday` is the topic without the newest segment of each partition:
+# A monitor loads the same log every minute, but few records are new. So it can save the records that still count, and the offset at which to continue. This is a [*saved load*](../docs/handbook/glossary.md#saved-load) (`kafkagroups load PATH --snapshot STATE`). The code calls it a `Snapshot`, which is not the snapshot of lesson 04: that one is in a coordinator's memory. Below, `yesterday` is the topic without the newest segment of each partition:
 
 # %%
 from kafkagroups.loading import snapshots
 
 yesterday, state = course.link_older_segments(topic), course.make_scratch_folder() / "state"
-before = snapshots.take_snapshot(yesterday)  # in the code, a saved load is a `Snapshot`
+before = snapshots.take_snapshot(yesterday)
 before.save(state)
 
 after = snapshots.Snapshot.read(state).advance(topic)
@@ -120,11 +146,70 @@ course.reveal("times_faster", times_faster, round(total / records[largest]))
 #
 # </details>
 #
-# A real program gains less than this limit: with ten million records, two cores of our machine needed two thirds of the time that one core needed. Would it help to divide the largest partition, too?
+# A real program gains less than its limit. Two cores could halve the time at most, and ours needed two thirds of it, for ten million records. To divide the largest partition, too, does not help (the optional part below shows why).
+
+# %% [markdown]
+# ## What Spark adds
+#
+# Apache Spark divides a job into *tasks*, and runs them on many machines. With this package, each task loads whole partitions. Here, Spark has two cores of your machine. The format `noop` throws the rows away, so the cell measures only the load:
+
+# %% tags=["java"]
+from kafkagroups import spark as kgs
+
+try:
+    spark = kgs.session("local[2]")
+    offsets = spark.read.format("consumer_offsets").load(str(topic))
+    for job in ("first", "second"):
+        race.measure(f"Spark, {job} job", lambda: offsets.write.format("noop").mode("overwrite").save())
+    print("offsets in the topic:", offsets.count())
+except kg.UsageError as error:
+    spark = None
+    print(f"No Spark here: {error}")
+
+race
+
+# %% [markdown]
+# The first job is slower, because it also starts Python in the tasks. On one machine, even the second job does not beat one process. What Spark adds is **more machines**, for logs that are too large for one machine, and **SQL**.
+#
+# ## With Spark: the offsets as a table
+#
+# In Spark, the offsets are a table that you can query, and join with your other tables. For example: which topics are read by more than one group?
+
+# %% tags=["java"]
+if spark:
+    shop = course.find_data("harbour/4.3.1")
+    spark.sql(f"CREATE TEMPORARY VIEW shop USING consumer_offsets OPTIONS (path '{shop}')")
+    question = "SELECT topic, collect_set(`group`) AS groups FROM shop GROUP BY topic HAVING size(groups) > 1"
+    for row in spark.sql(question).orderBy("topic").collect():
+        print(f"{row.topic:<10} {', '.join(sorted(row.groups))}")
+    spark.stop()
+
+# %% [markdown]
+# Often you have no segments, but a table of the topic's records, which Spark's Kafka source or a connector has read. Such a table has no markers, so it does not show which transactions were aborted. The page about Spark says [how to read it, and how to load it](../docs/spark.md#rows-instead-of-segments).
+
+# %% [markdown]
+# ## Exercise: how long is long enough? On paper
+#
+# One process loads 10 million records per second, and starts immediately. A Spark cluster loads 100 million records per second, but needs 9 seconds to start, so the cluster catches up only if the log is long enough.
+#
+# For how many **million** records do the process and the cluster need the same time? Write a whole number.
+
+# %%
+# exercise: equal_at
+equal_at = ...
+
+# %%
+course.check("equal_at", equal_at)
+# course.hint("equal_at")
+
+# %% [markdown]
+# ## Why dividing a partition does not pay
+#
+# *Optional, for the curious, up to "Where 3.9 differs": nothing here makes a load faster.* Two programs could load one partition, if one reads the first half of its log and the other one the second half. To merge their results correctly is possible, but it costs more time than it saves.
 #
 # ## A load is a fold
 #
-# Look at the loop again. It begins with an empty memory. For each record, a function takes the memory and the record, and returns the new memory. Such a computation is called a [**fold**](../docs/handbook/glossary.md#fold). Whether it can be divided depends only on this function, here `apply_line`. We try it with the log of `mailer`, a group that committed and was deleted:
+# The loop in "One process" begins with an empty memory. For each record, a function (`apply_line`) takes the memory and the record, and returns the new memory. Such a computation is called a [**fold**](../docs/handbook/glossary.md#fold). We divide the log of `mailer`, a group that committed and was deleted:
 
 # %%
 mailer = course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets-12"))
@@ -152,9 +237,9 @@ course.reveal("offsets_of_mailer", offsets_of_mailer, len(first | second))
 #
 # </details>
 #
-# So the result of a part must contain the tombstones of the part, until all parts are merged. It must also contain the position of each line, because the parts can finish in any order.
+# So the result of a part must keep its tombstones, until all parts are merged. It must also keep the position of each line, because the parts can finish in any order.
 #
-# ## Exercise: merge two results
+# ## Exercise for later: merge two results
 #
 # The result of a part contains the **newest line** of each key, as a pair `(at, value)`:
 #
@@ -173,9 +258,9 @@ course.check("merge", merge)
 # course.hint("merge")
 
 # %% [markdown]
-# ## Dividing works, but does not pay
+# ## Dividing works, but takes longer
 #
-# Transactions need care: an offset in a transaction counts only if the next marker of its producer commits it, and this marker can be in another part. So a program first collects all markers. Then it reads the log again, and knows of each line whether it counts. The next cell does this for the whole shop. As the hardest test, each line that counts becomes a part of its own, and we merge the parts in a random order:
+# An offset in a transaction counts only if the next marker of its producer commits it, and this marker can be in another part. So a program first collects all markers, and on a second pass it knows for each line whether the line counts. The next cell does this for the whole shop. As the hardest test, it makes a part of each line that counts, and merges these parts in a random order:
 
 # %%
 shop = course.find_data("harbour/4.3.1")
@@ -186,98 +271,20 @@ print(len(parts), "parts")
 course.compare_with_broker(merged, course.read_answered_offsets("harbour/4.3.1"), "4.3.1")
 
 # %% [markdown]
-# So a partition can be divided, and the result is right. But it takes **nearly five times as long** as reading the partition in one piece. We measured this with ten million records of a million keys, in 13 parts. In a part of 770,000 records, most keys occur only once, so the result of the part is not much smaller than the part. Together, the parts sent nearly seven million of the ten million records to the process that merges. Therefore this package never divides a partition.
-#
-# ## What Spark adds
-#
-# Apache Spark divides a job into *tasks*, and runs them on many machines. With this package, each task loads whole partitions. Here, Spark has two cores of your machine. The format `noop` throws the rows away, so the cell measures only the load:
-
-# %% tags=["java"]
-from kafkagroups import spark as kgs
-
-try:
-    spark = kgs.session("local[2]")
-    offsets = spark.read.format("consumer_offsets").load(str(topic))
-    for job in ("first", "second"):
-        race.measure(f"Spark, {job} job", lambda: offsets.write.format("noop").mode("overwrite").save())
-    print("offsets in the topic:", offsets.count())
-except kg.UsageError as error:
-    spark = None
-    print(f"No Spark here: {error}")
-
-race
-
-# %% [markdown]
-# The first job also starts Python in the tasks. On one machine, even the second job does not beat one process. What Spark adds is **more machines**, for logs that are too large for one machine, and **SQL**.
-#
-# ## With Spark: the offsets as a table
-#
-# In Spark, the offsets are a table that you can query, and join with your other tables. For example: which topics are read by more than one group?
-
-# %% tags=["java"]
-if spark:
-    spark.sql(f"CREATE TEMPORARY VIEW shop USING consumer_offsets OPTIONS (path '{shop}')")
-    question = "SELECT topic, collect_set(`group`) AS groups FROM shop GROUP BY topic HAVING size(groups) > 1"
-    for row in spark.sql(question).orderBy("topic").collect():
-        print(f"{row.topic:<10} {', '.join(sorted(row.groups))}")
-    spark.stop()
-
-# %% [markdown]
-# Often you have no segments, but a table of the topic's records, which Spark's Kafka source or a connector has read. Such a table has no markers, so it does not show which transactions were aborted. The page about Spark says [how to read it, and how to load it](../docs/spark.md#rows-instead-of-segments).
-
-# %% [markdown]
-# ## Exercise for later: how long is long enough? On paper
-#
-# One process loads 10 million records per second, and starts immediately. A Spark cluster loads 100 million records per second, but needs 9 seconds to start, so the cluster catches up only if the log is long enough.
-#
-# For how many **million** records do the process and the cluster need the same time? Write a whole number.
-
-# %%
-# exercise: equal_at
-equal_at = ...
-
-# %%
-course.check("equal_at", equal_at)
-# course.hint("equal_at")
-
-# %% [markdown]
-# ## When one process is enough
-#
-# | what you have | what to use | why |
-# |---|---|---|
-# | some gigabytes | `kafkagroups load PATH` | It is ready before Spark has started. |
-# | one huge partition | `kafkagroups load PATH` | Dividing the partition would take longer. |
-# | the same log every minute | `kafkagroups load PATH --snapshot STATE` | It reads only the new records. |
-# | logs too large for one machine, or tables in Spark to join with | Spark | Many machines read at the same time. |
-#
-# ## Exercise: which one is for Spark?
-#
-# - **A**: a topic of 12 GB. 11 GB of it are one partition. A cluster of 20 machines is idle.
-# - **B**: a topic of 3 GB. A dashboard shows its offsets every minute.
-# - **C**: the topics of 300 clusters, 900 GB. Every night, their offsets are joined with a table of owners.
-#
-# Which load is for Spark? Write the letter in quotes.
-
-# %%
-# exercise: for_spark
-for_spark = ...
-
-# %%
-course.check("for_spark", for_spark)
-# course.hint("for_spark")
+# The result is right. But with ten million records of a million keys in 13 parts, dividing took **nearly five times as long** as reading the partition in one piece. In a part of 770,000 records, most keys occur only once, so the result of a part is nearly as large as the part. The 13 results together still had nearly seven million records, and one process had to merge them all. Therefore this package never divides a partition.
 
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# By the rules of 3.9, a partition with transactions cannot be divided: what a marker commits depends on what was in memory before the marker (lesson 08), and a part does not have this. Whole partitions and saved loads work for 3.9, too.
+# Whole partitions and saved loads work for 3.9, too. But this way of dividing gives a wrong result for a partition with transactions: in a load of 3.9, a tombstone does not delete an offset that is pending (lesson 08), so the newest line of a key does not always win. What counts is the memory of the load when it reads the marker.
 #
 # ## In five lines
 #
 # - A broker loads 0.4 million records per second. Only a log that was not cleaned takes minutes.
 # - A program can load whole partitions at the same time. The largest partition decides how long this takes.
-# - A load is a fold: parts can be merged if each keeps the newest line of each key, tombstones too.
-# - Dividing a partition takes longer than reading it in one piece.
 # - One process is enough, unless the logs are too large for one machine, or you want to join them with tables in Spark.
+# - A saved load makes the next load read only the new records.
+# - Dividing a partition takes longer than reading it in one piece.
 
 # %% [markdown]
 # ## For your consumer

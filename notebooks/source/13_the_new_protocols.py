@@ -58,7 +58,7 @@ with course.fold("idle_seconds", idle_seconds, 0):
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# `loyalty-1` keeps two of its three partitions all the time. Each member sends a heartbeat every 5 seconds: in second 43, `loyalty-1` learns from the answer to a heartbeat that it must give one partition back, and `loyalty-3` receives this partition with its own next heartbeat in second 47. The second partition of `loyalty-3` comes from the slow member `loyalty-2`, which gives it back at its next `poll`.
+# `loyalty-1` keeps two of its three partitions all the time. Each member sends a heartbeat every 5 seconds. In second 43, the answer to a heartbeat tells `loyalty-1` to give one partition back. In second 47, `loyalty-3` receives this partition with its own next heartbeat. The second partition of `loyalty-3` comes from the slow member `loyalty-2`, which gives it back at its next `poll`.
 #
 # With `CooperativeStickyAssignor`, the members of a classic group go on reading, too. But the rebalance still ends for all members together, so `loyalty-3` would wait until second 60.
 #
@@ -73,9 +73,9 @@ with course.fold("idle_seconds", idle_seconds, 0):
 # |---|---|---|
 # | `onPartitionsRevoked` gets | all partitions (default assignor) | only what this member must give back; a commit inside the call is still accepted |
 # | a commit during a change | can fail with `REBALANCE_IN_PROGRESS` | succeeds, because the members do not join again together |
-# | the retention of 7 days begins (lesson 09) | when the group becomes Empty | at the last commit of a partition, if no member reads its topic |
+# | the retention of 7 days begins (lesson 09) | when the group becomes Empty | at the commit (but the offset stays while a member reads the topic) |
 #
-# **The trap is the retention.** If nothing was written to a partition for 8 days, its last commit is 8 days old, so its offset is deleted soon after the service stops. `commitSync()` without arguments commits the positions of all partitions of a consumer, so call it before you close the consumer.
+# **The trap is the retention**, for programs without auto commit that commit only after they have read records. If nothing was written to a partition for 8 days, its last commit is 8 days old, so its offset is deleted soon after the service stops. `commitSync()` without arguments commits the positions of all partitions of a consumer, so call it before you close the consumer. (Auto commit also commits quiet partitions, every 5 seconds.)
 #
 # Consumers can change to the new protocol one after the other; the handbook says [how to change a running service](../docs/handbook/protocols.md#how-to-change-a-running-service).
 
@@ -97,10 +97,10 @@ course.print_protocol_lines(loyalty, "loyalty", last_offset=4)
 #
 # - *Has the group changed?* The [**group epoch**](../docs/handbook/glossary.md#group-epoch) rises when a member, a subscription or the number of a topic's partitions changes.
 # - *Is the plan for this change ready?* Then the [**assignment epoch**](../docs/handbook/glossary.md#assignment-epoch) is set to the group epoch.
-# - *Does this member follow the plan?* Each member has a [**member epoch**](../docs/handbook/glossary.md#member-epoch). The member first gives back the partitions that the plan gives to others. Then its member epoch is set to the assignment epoch.
+# - *Has this member given back what others should get?* Each member has a [**member epoch**](../docs/handbook/glossary.md#member-epoch). It is set to the assignment epoch as soon as the member has **nothing left to give back** for this epoch. The member may still wait for partitions that others have.
 #
 # ```
-# changed          ≥   planned            ≥   done
+# changed          ≥   planned            ≥   nothing left to give back
 # group epoch 2        assignment epoch 2     member epoch 2     after record 4
 # ```
 #
@@ -110,9 +110,9 @@ course.print_protocol_lines(loyalty, "loyalty", last_offset=4)
 # |---|---|---|---|
 # | 0 | A member joins. | 5 | the member, with its subscription |
 # | 1 | The group has changed. | 3 | the group epoch |
-# | 2 | The coordinator computes a plan. | 7, for each member | the [**target**](../docs/handbook/glossary.md#target): the partitions that the member should have |
+# | 2 | The coordinator computes a plan, which is a target for each member. | 7, for each member | the [**target**](../docs/handbook/glossary.md#target): the partitions that the member should have |
 # | 3 | The plan is complete. | 6 | the assignment epoch |
-# | 4 | A member follows. | 8, for each member | the [**current assignment**](../docs/handbook/glossary.md#current-assignment): the partitions that the member may read now, with its member epoch |
+# | 4 | The member has nothing to give back. | 8, for each member | the [**current assignment**](../docs/handbook/glossary.md#current-assignment): the partitions that the member may read now, with its member epoch |
 
 # %% [markdown]
 # ## A second member joins
@@ -143,13 +143,13 @@ with course.fold("partitions_of_loyalty_2", partitions_of_loyalty_2, len(sixth.a
 #
 # ## Revoke first, then assign
 #
-# So `loyalty-1` must give `orders-2` back first. Three heartbeats caused the records 15 to 17 (record 14 changes nothing that matters here):
+# So `loyalty-1` must give `orders-2` back first. Three heartbeats caused these records:
 
 # %%
 course.print_protocol_lines(loyalty, "loyalty", first_offset=15, last_offset=17)
 
 # %% [markdown]
-# This is the whole change, with each member's epoch and its partitions of `orders`. The group epoch and the assignment epoch are 3 all the time, so a member with member epoch 2 is not done:
+# This is the whole change. The group epoch and the assignment epoch are 3 all the time:
 #
 # | record | what happens | `loyalty-1` | `loyalty-2` |
 # |---|---|---|---|
@@ -162,7 +162,7 @@ course.print_protocol_lines(loyalty, "loyalty", first_offset=15, last_offset=17)
 #
 # | state | name | the member |
 # |---|---|---|
-# | 0 | Stable | has all partitions of the plan that it follows (a newer plan may exist) |
+# | 0 | Stable | has all partitions of the plan of its member epoch |
 # | 1 | UnrevokedPartitions | must give partitions back before its member epoch rises |
 # | 2 | UnreleasedPartitions | has the newer member epoch, and waits for partitions that other members still have |
 #
@@ -281,7 +281,7 @@ course.check("waits_for", waits_for)
 # %% [markdown]
 # ## Exercise for later: after record 29, on paper
 #
-# A consumer group can also have members that still use the classic protocol, and their records have the same types. In the group `up`, `classic-a` had the three partitions of `orders`, and `classic-b` the three of `clicks`. Then `consumer-c` joined, and a 4.4.0 broker wrote these records. (The records 24, 26 and 28 repeat what is known: a classic member joined again.)
+# While a service changes to the new protocol, its consumer group also has members that still use the classic protocol. Their records have the same types. In the group `up`, `classic-a` had the three partitions of `orders`, and `classic-b` the three of `clicks`. Then `consumer-c` joined, and a 4.4.0 broker wrote these records. (A classic member gives partitions back by joining again, which repeats its type 5 record.)
 
 # %%
 up = course.find_data("new_protocols/4.4.0-migration/__consumer_offsets-3")
@@ -302,7 +302,7 @@ course.check("after_record_29", after_record_29)
 # %% [markdown]
 # ## Share groups and streams groups
 #
-# Two more kinds of groups record the same steps, in [record types](../docs/handbook/records.md) of their own. Only what a member receives differs:
+# Two more kinds of groups record the same steps, in [record types](../docs/handbook/records.md) of their own:
 #
 # - In a [share group](../docs/handbook/glossary.md#share-group), several members read one partition, and each message goes to one of them.
 # - A member of a [streams group](../docs/handbook/glossary.md#streams-group) receives [**tasks**](../docs/handbook/glossary.md#task): `1_0` is partition 0 of part 1 of its program. The parts are the [**topology**](../docs/handbook/glossary.md#topology).
@@ -310,7 +310,17 @@ course.check("after_record_29", after_record_29)
 # %% [markdown]
 # ## How a group ends
 #
-# A broker deletes the parts of a group before the group: when the last member leaves, it writes the tombstones of the current assignment, the target and the member, in this order. When an administrator deletes the group, the tombstones of the assignment epoch and of the group epoch come last, in this order. A load relies on this order: it stops at the tombstone of a group that still has a part, because the tombstone of this part was lost or comes too late. Then **no group of the partition** is loaded. The handbook has [the rules](../docs/handbook/protocols.md#the-order-of-tombstones), and a [bug of 4.3.1 and 4.4.0](../docs/handbook/protocols.md#a-bug-of-431-and-440-missing-tombstones) that leaves [tombstones out](../docs/handbook/glossary.md#missing-tombstone).
+# A broker deletes the records of this lesson in a fixed order, each one by its tombstone:
+#
+# 1. the current assignment
+# 2. the target
+# 3. the member (1 to 3 when a member leaves)
+# 4. the assignment epoch
+# 5. the group epoch (4 and 5 when an administrator deletes the group)
+#
+# A load relies on this order. If it meets a tombstone while something that should be gone is still there, it stops, and then **no group of the partition** is loaded ([the rules](../docs/handbook/protocols.md#the-order-of-tombstones)).
+#
+# Brokers of 4.3.1 and 4.4.0 can [leave tombstones out](../docs/handbook/protocols.md#a-bug-of-431-and-440-missing-tombstones) when another type of group takes the name of an Empty group: nothing shows until the next load stops with `Failed to load metadata`, so run `kafkagroups check` on a copy before you restart such a broker.
 
 # %% [markdown]
 # ## Where 3.9 differs
@@ -340,14 +350,14 @@ course.check("after_record_29", after_record_29)
 # ## In five lines
 #
 # - A slow member delays only the partitions that it must give back.
-# - First the group epoch rises, then the assignment epoch, then the member epochs, one by one.
+# - First the group epoch rises, then the assignment epoch, and then the epoch of each member that has nothing left to give back.
 # - The old reader of a partition revokes it before the new one receives it.
 # - The state of a group is computed and never stored.
 # - Each step is a record, so the next coordinator continues a half-done change.
 #
 # ## For your consumer
 #
-# Before you stop a service with `group.protocol=consumer`, call `commitSync()` without arguments in each consumer.
+# Without auto commit, call `commitSync()` without arguments before you close the consumer (the trap above).
 
 # %% [markdown]
 # ## At 3 am
@@ -356,7 +366,7 @@ course.check("after_record_29", after_record_29)
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | A group stays Reconciling | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group loyalty --members --verbose` | A member with CURRENT-EPOCH below TARGET-EPOCH has not revoked its partitions | Restart this member |
+# | A group stays Reconciling | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group loyalty --members --verbose` | A member with CURRENT-EPOCH below TARGET-EPOCH has not given its partitions back | Restart this member |
 # | `Failed to load metadata … Replaying record … failed` | `kafkagroups check PATH --kafka 4.3.1` | It names the refused record, the lost groups, and a remedy | The [runbook](../docs/operator.md#1-a-partition-does-not-load) |
 # | You plan a restart | `kafkagroups check PATH --kafka 4.3.1` | Whether the next load stops | Repair first |
 #

@@ -12,23 +12,54 @@
 # ![Four questions about a log: where, who, what does a broker answer, what changed.](pictures/14.svg)
 
 # %% [markdown]
-# It is Sunday, 23:10, and an alarm rings: the disk of broker 2 is full. If you now delete files, restart brokers or reset offsets, you can destroy the evidence. So first copy the folders of `__consumer_offsets` to another machine ([how](../docs/operator.md#how-to-copy-a-partition)), and run all commands on the copy.
+# ## At 3 am
+#
+# *For a real alarm. If you are here to learn, skip it.*
+#
+# 1. If groups begin at wrong positions, first stop their consumers, before they commit.
+# 2. Copy the partition to a folder COPY ([how](../docs/operator.md#how-to-copy-a-partition)). Until then, restart no broker, because a start may cut the log. If this takes hours, copy the newest segments first: they show who writes, but not all that a broker answers.
+# 3. Run the command of your complaint, with `--kafka VERSION`. It only reads COPY.
+# 4. Repair when you know the cause: first in a copy, then with `--dry-run`, last with `--execute`.
+#
+# | complaint | first command: `kafkagroups …` | incident with the next commands | lesson |
+# |---|---|---|---|
+# | A partition fills the disk | `stats COPY` | 1 | [10](10_compaction.ipynb) |
+# | A failover takes long | `stats COPY`, for each replica | 2 | [11](11_loading.ipynb) |
+# | A group begins again at the start | `timeline COPY --group GROUP` | 3 | [09](09_deleting.ipynb) |
+# | A monitor shows wrong lags | `stats COPY --by type` | 4 | [01](01_records.ipynb) |
+# | A program cannot read the files | `stats COPY --by writer` | 5 | [03](03_the_log.ipynb) |
+# | A deleted group still appears | `load COPY` | 6 | [09](09_deleting.ipynb) |
+# | Offsets are gone after an upgrade | `stats COPY --by type` | 7 | [09](09_deleting.ipynb) |
+# | Offsets stay unstable | `stats COPY` | 8 | [08](08_transactions.ipynb) |
+# | Offsets go back | `explain COPY --group GROUP` | 9 | [08](08_transactions.ipynb) |
+# | Partitions do not load | `check COPY` | 10 | [11](11_loading.ipynb) |
+
+# %% [markdown]
+# ## Four questions
+#
+# It is Sunday, 23:10, and an alarm rings: the disk of broker 2 is full. If you now delete files, restart brokers or reset offsets, you can destroy the evidence. So run all commands on a copy of the log.
 #
 # Four questions lead from an alarm to its cause. Each has a command:
 #
 # | question | why you ask it | command |
 # |---|---|---|
 # | 1. **Where** is it? | Usually only one partition or one group is involved. | `stats`, `check` |
-# | 2. **Who** wrote it, and when? | Most causes are what a program or a person did. | `explain`, `timeline` |
+# | 2. **Who** wrote it, and when? | Most causes are something that a program or a person did. | `explain`, `timeline` |
 # | 3. What does a **broker answer** from this log? | A client sees only this answer. It comes from few records, the *live* ones. | `load` |
 # | 4. **What changed?** | Two moments, two replicas or two coordinators differ. | `diff` |
 #
-# Ask them in any order, and skip one that the complaint already answers. We solve incident 1 together, and the others are yours. (In a real alarm, begin with the section "At 3 am".)
+# Ask them in any order, and skip one that the complaint already answers. We solve incident 1 together, and the others are yours.
 
 # %% [markdown]
 # ## How an incident works
 #
 # `course.open_incident(…)` writes a new log into a folder next to this notebook, and shows what people saw. You look for the cause with commands, in a terminal in that folder or with `course.run_command(…)`. There are three hints (`course.hint("NAME", 1)` to `3`) and a worked solution. The [cheat sheet](../docs/handbook/cheat-sheet.md) lists all commands.
+#
+# Three lines in the outputs are normal:
+#
+# - *Missing in this folder*: the copy has no other partitions.
+# - *A complete cleaning would keep …*: what would remain if the cleaner cleaned the whole log.
+# - *1 generation before it never written*: a second member joined before the first rebalance ended, as is usual at a start.
 #
 # In a solution, `$BROKER` is the address of a broker, for example `kafka-1:9092`. A command with `--dry-run` only prints what it would change. If that is right, run it again with `--execute` instead.
 #
@@ -69,13 +100,7 @@ course.run_command("kafkagroups stats .", folder)
 #
 # **Look at** the only row of the third table. The next pass of the cleaner *stops at* 25124, where the *active* segment begins, and *frees* 3,404,047 *bytes*. *Cleaned to* is `-`, because no pass has left a trace.
 #
-# Finding 1 says that the cleaner has stopped, or cannot clean this partition. This output alone does not prove it, because a healthy cleaner also waits until enough of the log is dirty.
-#
-# <details><summary>What do the lines below the tables mean?</summary>
-#
-# They are the same in every output, so the solutions leave them out, as `…`. The line that begins with "A complete cleaning" says what would remain if the cleaner cleaned the whole log: here the 25 live records. A cleaner never removes the newest record of a key, so it also keeps keys of which no broker of this release reads a record. "Missing in this folder" only says that the copy has no other partitions.
-#
-# </details>
+# Finding 1 says that the cleaner has stopped, or cannot clean this partition. We check this below.
 
 # %%
 # exercise: growing_group
@@ -154,7 +179,7 @@ course.run_command("kafkagroups diff . cleaned", folder)
 # %% [markdown]
 # **Look at** `removed        12    23765    25099` and `No group, no offset and no pending commit differs.` A pass removes 25,099 records and changes no answer. (A *fork* is where two replicas begin to differ.)
 #
-# So finding 1 is right: the cleaner could have removed nearly everything, and has removed nothing. Whether its thread is dead, or skips this partition after an error, only the `log-cleaner.log` of broker 2 tells ([lesson 10](10_compaction.ipynb)).
+# So finding 1 is right. A healthy cleaner waits only until half of the log is dirty (lesson 10). Here all closed segments are dirty, and not one record was removed. Whether its thread is dead, or skips this partition after an error, only the `log-cleaner.log` of broker 2 tells ([lesson 10](10_compaction.ipynb)).
 #
 # <details><summary>Does a copy from a test cluster prove anything about production?</summary>
 #
@@ -395,7 +420,7 @@ course.check("unstable_offset_after", unstable_offset_after)
 # %% [markdown]
 # ## Incident 9: two offsets go back after a failover
 #
-# A running broker and a broker that loads the same log may disagree. The two offsets can have different causes, so ask about each of them who wrote it. `diff . --coordinators` compares what the classic and the new coordinator answer after a load. `edit --roll --clean MS` closes the active segment of a copy, and cleans it at the time MS (milliseconds since 1970).
+# A running broker and a broker that loads the same log may disagree. The two offsets can have different causes, so ask about each of them who wrote it. `diff . --coordinators` compares what the classic and the new coordinator answer after a load. `edit --roll --clean MS` closes the active segment of a copy, and cleans it at the time MS (milliseconds since 1970; any time after the last record will do).
 
 # %%
 folder = course.open_incident("offset_goes_back")
@@ -505,27 +530,6 @@ course.rescue_into_new_broker(folder / "plan.json")
 # | 10 | More partitions for the topic, two foreign records, an open transaction, and a damaged batch | Rescue the offsets into a new cluster |
 #
 # </details>
-
-# %% [markdown]
-# ## At 3 am
-#
-# 1. If groups begin at wrong positions, first stop their consumers, before they commit.
-# 2. Copy the partition to a folder COPY ([how](../docs/operator.md#how-to-copy-a-partition)). Until then, restart no broker, because a start may cut the log.
-# 3. Run the command of your complaint, with `--kafka VERSION`. It only reads COPY.
-# 4. Repair when you know the cause: first in a copy, then with `--dry-run`, last with `--execute`.
-#
-# | complaint | first command: `kafkagroups …` | remedy: lesson |
-# |---|---|---|
-# | A partition fills the disk | `stats COPY` | [10](10_compaction.ipynb) |
-# | A failover takes long | `stats COPY`, for each replica | [11](11_loading.ipynb) |
-# | A group begins again at the start | `timeline COPY --group GROUP` | [09](09_deleting.ipynb) |
-# | A monitor shows wrong lags | `stats COPY --by type` | [01](01_records.ipynb) |
-# | A program cannot read the files | `stats COPY --by writer` | [03](03_the_log.ipynb) |
-# | A deleted group still appears | `load COPY` | [09](09_deleting.ipynb) |
-# | Offsets are gone after an upgrade | `stats COPY --by type` | [09](09_deleting.ipynb) |
-# | Offsets stay unstable | `stats COPY` | [08](08_transactions.ipynb) |
-# | Offsets go back | `explain COPY --group GROUP` | [08](08_transactions.ipynb) |
-# | Partitions do not load | `check COPY` | [11](11_loading.ipynb) |
 
 # %% [markdown]
 # ## What we left out, and why

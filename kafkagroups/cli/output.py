@@ -28,6 +28,8 @@ from kafkagroups.history.finding import TOPIC_KINDS, Finding, join_words
 
 DEFAULT_WIDTH = 80
 FINDINGS_SHOWN = 50
+METADATA_SHOWN = 40
+"""The text shows this number of the first characters of longer metadata, and how many there are."""
 INDENT = "    "
 MIN_BYTES_FOR_BAR = 4 * 1024 * 1024
 """Only a log of at least this size gets a bar. Smaller logs take too little time."""
@@ -113,6 +115,10 @@ def format_time_ms(ms: int) -> str:
     except OverflowError:
         return f"{ms} ms"
     return time.isoformat(sep=" ", timespec="milliseconds")
+
+
+def cut_metadata(text: str) -> str:
+    return text if len(text) <= 1.5 * METADATA_SHOWN else f"{text[:METADATA_SHOWN]}… ({len(text)} characters)"
 
 
 def print_table(

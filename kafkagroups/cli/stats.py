@@ -12,14 +12,13 @@ from typing import Any
 
 from kafkagroups.cli import answers
 from kafkagroups.cli.options import SPARK, Options
-from kafkagroups.cli.output import format_time, print_command, print_findings, print_table, print_text
+from kafkagroups.cli.output import format_time, print_findings, print_table, print_text
 from kafkagroups.errors import UsageError
 from kafkagroups.history import stats
 from kafkagroups.history.finding import count_of, describe_duration, describe_time, list_names
 from kafkagroups.history.group_rules import choose_families, find_prefix
 from kafkagroups.history.partition_rules import MIN_LEFT_OUT_MS
-from kafkagroups.history.transactions import abort_command
-from kafkagroups.records.releases import Version, rules_to_json
+from kafkagroups.records.releases import rules_to_json
 from kafkagroups.records.serde import RECORD_TYPES
 from kafkagroups.topic import Topic
 
@@ -58,6 +57,7 @@ def _print_stats(args: Options, topic: Topic, statistics: stats.Stats) -> None:
     rules = topic.dialect
     partitions = statistics.partitions
     largest = sorted(partitions.items(), key=lambda item: -item[1].bytes)[:top]
+    commits, aborts = (_sum(statistics, f"{kind}_markers") for kind in ("commit", "abort"))
     rows = _sum_families(statistics)
     findings = statistics.findings
     print_text(f"{topic.path}: {count_of(len(findings), 'finding') if findings else 'no findings about the log'}.")
@@ -73,12 +73,11 @@ def _print_stats(args: Options, topic: Topic, statistics: stats.Stats) -> None:
     )
     print_table(
         (statistics.by, "part.", "records", "bytes", "dead", "live", "live bytes", "tombst."),
-        [_list_cells(name, count, statistics.by) for name, count in rows[:top]],
+        [_list_cells(name, count, statistics.by, commits + aborts) for name, count in rows[:top]],
         note=f"A record is live if a Kafka {rules.kafka} broker ({rules.coordinator} coordinator) answers from it, or "
         "if its transaction is open.",
     )
     _print_writers(statistics, top)
-    commits, aborts = (_sum(statistics, f"{kind}_markers") for kind in ("commit", "abort"))
     if commits or aborts:
         print_text(f"Markers: {count_of(commits, 'commit marker')} and {count_of(aborts, 'abort marker')}.")
     print_table(
@@ -93,7 +92,7 @@ def _print_stats(args: Options, topic: Topic, statistics: stats.Stats) -> None:
     row_count = len(rows) + len(statistics.writers)
     if max(len(partitions), row_count) > top:
         print_text(f"Shown: the {top} largest of {len(partitions)} partitions and {row_count} rows (see --top).")
-    _print_open_transactions(statistics, rules.version)
+    _print_open_transactions(statistics)
     _print_cleaning(statistics, largest)
     _print_versions(largest)
     records = _sum(statistics, "records")
@@ -136,12 +135,13 @@ def _sum_families(statistics: stats.Stats) -> list[tuple[object, stats.Count]]:
     return [(f"{name}… ({sizes[name]})" if name in large else name, count) for name, count in stats.sort_rows(summed)]
 
 
-def _list_cells(name: object, count: stats.Count, by: str) -> tuple[object, ...]:
+def _list_cells(name: object, count: stats.Count, by: str, markers: int) -> tuple[object, ...]:
     numbers = ["-" if number is None else str(number) for number in count.in_partitions]
     shown_partitions = ", ".join(numbers if len(numbers) <= 3 else [*numbers[:3], "…"])
     dead = count.records - count.live_records
     counts = (count.records, count.bytes, dead, count.live_records, count.live_bytes, count.tombstones)
-    return (_name_row(name, by), shown_partitions, *counts)
+    is_markers = name is None and by != "partition" and 0 < count.records == markers
+    return ("(markers)" if is_markers else _name_row(name, by), shown_partitions, *counts)
 
 
 def _name_row(name: object, by: str) -> object:
@@ -188,25 +188,22 @@ def _print_writers(statistics: stats.Stats, top: int) -> None:
     )
 
 
-def _print_open_transactions(statistics: stats.Stats, version: Version) -> None:
+def _print_open_transactions(statistics: stats.Stats) -> None:
     kinds = ("hanging_transaction", "open_transaction")
     found = {(each.partition, each.offset) for each in statistics.findings if each.kind in kinds}
-    now_ms = max((part.last_timestamp_ms or 0 for part in statistics.partitions.values()), default=0)
     rows = []
     for number, part in statistics.partitions.items():
         for each in part.open_transactions:
-            age = None if each.since_ms < 0 else f"{(now_ms - each.since_ms) / 1000:.1f}"
+            age = None if each.since_ms < 0 else f"{(statistics.newest_ms - each.since_ms) / 1000:.1f}"
             if (number, each.first_offset) not in found:
                 place = (number, each.first_offset, each.producer_id, each.producer_epoch)
                 rows.append((*place, age, ", ".join(each.groups)))
     print_table(
         ("part.", "open from offset", "producer", "epoch", "age s", "groups"),
         rows,
-        note="Usually they end soon. If one outlives its producer's transaction.timeout.ms, and kafka-transactions.sh "
-        "list does not show it as Ongoing, this ends it:",
+        note="Each is younger than the default of transaction.timeout.ms (60 s), so it was probably still running at "
+        "the newest record. An older one is a finding, with the command that ends it.",
     )
-    if rows:
-        print_command(abort_command("PART", version, None))
 
 
 def _print_cleaning(statistics: stats.Stats, largest: list[tuple[int | None, stats.PartitionStats]]) -> None:

@@ -118,9 +118,10 @@ REMEDIES = {
     "passed over these tombstones, and once more after delete.retention.ms:",
     "hanging_transaction": "The log alone does not prove that it hangs. If kafka-transactions.sh list does not show "
     "the transaction of this producer id as Ongoing, end it:",
-    "large_commits": "Look at a record with kafkagroups dump. The metadata of a commit is no place for state: a broker "
-    "refuses commits with more than offset.metadata.max.bytes (4096 by default), and then the position stands still. "
-    "Of many members, each generation is one large record.",
+    "large_commits": "The metadata of a commit is no place for state: a broker refuses commits with more than "
+    "offset.metadata.max.bytes (4096 by default), and the position then stands still while others move. So look with "
+    "kafkagroups explain whether the longest metadata grow towards it; metadata of a constant length below it are only "
+    "large. Of many members, each generation is one large record.",
     "load_failure": "Run kafkagroups check without --to first: the groups of this partition have no answers to "
     "compare.",
     "load_memory": "Upgrade to 4.0.2, 4.1.1 or a newer release first. If that is not possible, let the cleaner "

@@ -322,6 +322,7 @@ def find_waiting_members(history: PartitionHistory) -> Iterator[WaitingMember]:
     """
     group = history.group.state
     names = {topic_id: name for name, topic_id in {**group.topic_ids, **history.offsets.topic_ids}.items()}
+    owners = {key: member.name for name, member in group.members.items() for key in group.assigned.get(name, NOTHING)}
     begins: dict[str, GroupRecord] = {}
     """By member id: the record with which the member got its present state."""
     targets: dict[str, frozenset[tuple[str, int]]] = {}
@@ -350,11 +351,14 @@ def find_waiting_members(history: PartitionHistory) -> Iterator[WaitingMember]:
         if partitions and timeout_ms is not None:
             end = describe_time(begin.timestamp + timeout_ms)
             what += f" If it has not, the broker removes it at {end}, or {describe_duration(timeout_ms)} after a load."
+            kept = [f"{names.get(topic, topic)}-{number}" for topic, number in group.assigned.get(member_id, NOTHING)]
+            what += f" Until then, it keeps {list_groups(kept)}."
         elif not partitions:
             missing = targets.get(member_id, NOTHING) - group.assigned.get(member_id, NOTHING)
-            is_free = missing and missing.isdisjoint(chain.from_iterable(group.assigned.values()))
+            held = [f"{names.get(key[0], key[0])}-{key[1]} ({owners[key]})" for key in sorted(missing & owners.keys())]
             free = "its partitions are free: it gets them with its next heartbeat."
-            what += free if is_free else "waits for partitions that other members still have."
+            waits = f"waits for partitions that other members still have{': ' if held else ''}{list_names(held)}."
+            what += free if missing and not held else waits
         yield WaitingMember(begin.offset, begin.timestamp, partitions, what)
 
 

@@ -61,8 +61,17 @@ def test_a_young_open_transaction_gets_no_command_of_its_own(run):
     assert status == 0
     assert "Partition 9" not in out
     assert ["9", "32", "1", "0", "30.6", "fraud-check"] in [line.split() for line in out.splitlines()]
-    assert "--partition PART --start-offset OFFSET" in out
-    assert out.count("kafka-transactions.sh --bootstrap-server") == 1
+    assert "younger than the default of transaction.timeout.ms (60 s)" in " ".join(out.split())
+    assert "kafka-transactions.sh" not in out
+
+
+def test_a_row_of_markers_says_so(run, tmp_path):
+    """A marker has no group, so all of them are one row, also if another row stands next to it."""
+    folder = write(tmp_path / "__consumer_offsets-0", [("X", 1, 0), ("M", 1), ("C", 0), ("R",)], set())
+    for by in ("group", "topic", "type"):
+        _, out, _ = run("stats", folder, "--by", by)
+        assert out.count("(markers)") == 1 and "(none)" not in out
+    assert {row["group"] for row in told(run, folder)["rows"]} >= {None}
 
 
 def test_the_text_says_why_cleaning_stops(run, tmp_path):

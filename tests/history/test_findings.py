@@ -12,7 +12,14 @@ from kafkagroups.cli import main
 from tests.captured import captured
 from tests.cases import case
 from tests.groups.test_load_runs import DATA
-from tests.handmade import LogRecord, encode_batch, encode_end_transaction_marker, flip_bit, generation
+from tests.handmade import (
+    LogRecord,
+    classic_member,
+    encode_batch,
+    encode_end_transaction_marker,
+    flip_bit,
+    generation,
+)
 from tests.history.logs import DAY, ENGINES, START, commit, find, find_and_check, rules_of, write, write_each
 from tests.history.test_static_members import FENCED_GROUP
 
@@ -441,6 +448,24 @@ def test_a_group_with_few_large_commits_is_found(tmp_path):
     (finding,) = find(write_each(tmp_path, records))
     assert (finding.kind, finding.group) == ("large_commits", "state")
     assert "with 40 of 200 records" in finding.what
+    assert "orders-0 has the longest metadata: 3900 characters, with offset 195." in finding.what
+
+
+def test_a_finding_about_large_commits_names_the_offset_whose_metadata_grew_to_the_limit(tmp_path):
+    """That of a real broker stood still at 4020 of 4096 characters, and the group's other partitions moved on."""
+    sizes = [(2 if n < 140 and n % 2 else 0, 1200 + 20 * n if n < 140 and n % 2 else 1500) for n in range(160)]
+    records = [commit(n, START + n, partition=number, metadata="x" * size) for n, (number, size) in enumerate(sizes)]
+    (finding,) = find(write_each(tmp_path, records), "large_commits")
+    assert "orders-2 has the longest metadata: 3980 characters, with offset 139." in finding.what
+    assert "offset.metadata.max.bytes (4096 by default)" in finding.remedy
+
+
+def test_large_commits_without_metadata_name_no_offset(tmp_path):
+    """Many members make the group's own records large."""
+    members = [classic_member(f"member-{number}-of-a-large-group") for number in range(40)]
+    generations = [LogRecord(n, START + n, *kg.encode(generation(n, *members))) for n in range(1, 80)]
+    (finding,) = find(write_each(tmp_path, [commit(0, START), *generations]), "large_commits")
+    assert "metadata" not in finding.what
 
 
 def test_segments_that_retention_has_deleted_are_found():

@@ -358,3 +358,12 @@ def test_the_page_of_a_large_log_is_small(tmp_path, run):
     page = check(html)
     assert len(html) < 1_000_000
     assert re.search("Only the first 100 of [0-9]{4} groups are shown", page.text)
+
+
+def test_a_page_without_a_story_says_what_it_looked_for(tmp_path):
+    """A group can rebalance again and again although nothing went back, was deleted, or is pending."""
+    folder = tmp_path / "__consumer_offsets-0"
+    write_commits(folder, [("g", 0, 1, 0), ("g", 0, 2, 5000)])
+    text = " ".join(check(kg.report(folder).html).text.split())
+    assert "This page looks for offsets that went back, deletions and open transactions, and found none." in text
+    assert "Rebalances, aborted transactions and positions that stand still are in kafkagroups timeline." in text

@@ -75,15 +75,15 @@ def find_dominant_groups(partition: Partition) -> Iterator[Finding]:
                 f"second for each of its {count_of(offsets, 'offset')}."
             )
             yield partition.finding(None, "busy_group", what, group=group_id)
-        sizes = [(len(each.metadata), key, each.offset) for key, each in parts.offsets.items()] if parts else []
         is_large = counts.bytes >= MIN_LARGE_BYTES and 2 * count.bytes > counts.bytes
         if is_large and count.bytes >= LARGE_RECORD_BYTES * count.records:
             what = (
                 f"Group {group_id} wrote {100 * count.bytes // counts.bytes} % of the bytes with {count.records} of "
                 f"{counts.records} records: {count.bytes // count.records} bytes in each."
             )
-            if sizes and 2 * max(sizes)[0] >= LARGE_RECORD_BYTES:
-                size, key, offset = max(sizes)
+            sizes = [(len(each.metadata), key, each.offset) for key, each in parts.offsets.items()] if parts else []
+            size, key, offset = max(sizes, default=(0, None, 0))
+            if 2 * size >= LARGE_RECORD_BYTES:
                 what += f" Of its offsets, {key} has the longest metadata: {size} characters, with offset {offset}."
             yield partition.finding(None, "large_commits", what, group=group_id)
 

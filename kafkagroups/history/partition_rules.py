@@ -42,9 +42,18 @@ from functools import cache
 from kafkagroups.errors import InvalidLog
 from kafkagroups.groups.offsets import GROUP_ENDING_TYPES
 from kafkagroups.groups.replay import LogKeys, read_keys
-from kafkagroups.history import finding
 from kafkagroups.history.event import MIN_STEP_MS
-from kafkagroups.history.finding import Finding, count_of, describe_time, list_groups, list_names
+from kafkagroups.history.finding import (
+    GROUPS_TOOL,
+    REMEDIES,
+    Finding,
+    count_of,
+    describe_duration,
+    describe_time,
+    list_groups,
+    list_names,
+    time_or_none,
+)
 from kafkagroups.history.passes import Follower, Misplaced, Partition, list_readable
 from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, MovedOffset, PartitionStats, Stats, WriterRange
 from kafkagroups.history.totals import MAX_STEPS, StepBack
@@ -78,7 +87,7 @@ def read_cleaner_times(log: Log, counts: PartitionStats) -> None:
     def read_start(base: int | None) -> int | None:
         segment = None if base is None else segment_by_base.get(base)
         batch = None if segment is None else next(iter(log.select_from(segment, 0, base or 0)), None)
-        return None if batch is None else finding.time_or_none(batch.max_timestamp)
+        return None if batch is None else time_or_none(batch.max_timestamp)
 
     counts.left_out_since_ms = read_start(counts.first_uncleanable_offset) if counts.is_left_out else None
     counts.cleaned_after_ms = read_start(counts.cleaned_up_to)
@@ -105,7 +114,7 @@ def find_uncleaned(stats: Stats, rules: Dialect) -> Iterator[Finding]:
                 f" They were closed at {describe_time(closed_ms)} at the latest; at {describe_time(proofs[0][0])} or "
                 f"later, the cleaner ran over partition {proofs[0][1]}."
             )
-        remedy = finding.REMEDIES["uncleaned"]
+        remedy = REMEDIES["uncleaned"]
         if LARGE_DECOMPRESSED_RECORD.applies_to(rules.version):
             remedy += (
                 f" Kafka {rules.kafka} also gives a partition up at a record in a compressed "
@@ -132,7 +141,7 @@ def find_deleted_segments(partition: Partition) -> Iterator[Finding]:
         f"The log begins at offset {start}, without a trace of the log cleaner. So its first segments were deleted, as "
         "with cleanup.policy=delete, or they were not copied. A load answers no offset that was only in them."
     )
-    command = ["kafka-configs.sh", *finding.GROUPS_TOOL[1:], "--describe", "--entity-type", "topics"]
+    command = ["kafka-configs.sh", *GROUPS_TOOL[1:], "--describe", "--entity-type", "topics"]
     command += ["--entity-name", "__consumer_offsets", "--all"]
     yield partition.finding(start, "deleted_segments", what, command=command)
 
@@ -274,7 +283,7 @@ class ClockJump(Follower):
         step = self._step
         if step is None or not self._late.records:
             return
-        size = finding.describe_duration(step.newest_ms - step.timestamp_ms)
+        size = describe_duration(step.newest_ms - step.timestamp_ms)
         if self._returns and self._early.records < self._late.records:
             yield self._describe_early(describe_time(step.timestamp_ms), size)
         else:

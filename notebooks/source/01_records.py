@@ -43,7 +43,7 @@ course.hexdump(value)
 #
 # - **Numbers** are *big-endian*: the high byte comes first. The offset ends with hex 23, so it is 2 · 16 + 3 = 35.
 # - **Metadata** is a text that a client may store with its offset. Before the text comes its length plus one, because `00` means that there is no text (null). So `07` means six bytes. The length is a *uvarint*, a number that takes one byte up to 127 and more bytes above (lesson 03).
-# - A partition's [**leader**](../docs/handbook/glossary.md#leader-of-a-partition) is the broker that accepts its writes. Each new leader raises the partition's [**leader epoch**](../docs/handbook/glossary.md#leader-epoch); this one is that of `orders-0`, which the group reads. Lesson 05 shows what a consumer does with it.
+# - A partition's [**leader**](../docs/handbook/glossary.md#leader-of-a-partition) is the broker that accepts its writes. Each new leader raises the partition's [**leader epoch**](../docs/handbook/glossary.md#leader-epoch); the record contains the leader epoch of `orders-0`, the partition that the group reads. Lesson 05 shows what a consumer does with it.
 # - **Tagged fields** are optional fields at the end. Here `01` says that there is one such field, `00` is its number (the tag), and `10` is its length, 16 bytes. Tag 0 is the id of the topic, because a topic that is deleted and created again has the same name, but another id.
 
 # %% [markdown]

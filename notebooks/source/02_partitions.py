@@ -144,7 +144,7 @@ with course.fold("moved", moved, sum(kg.partition_for(group, 50) != kg.partition
         print(f"{group:<12} of 50: {before:>2}   of 60: {after:>2}   {'stays' if before == after else 'other partition'}")
 
 # %% [markdown]
-# A group stays only if its hash has the same remainder for 50 and for 60. `billing` moves, because 109829509 % 50 is 9 and 109829509 % 60 is 49. How often are the remainders equal? If both are r, then 50 and 60 divide hash − r, and so does 300, the smallest number that both divide. Among the hashes 0 to 299, only 0 to 49 fit: 50 of 300, about one group in six.
+# A group stays only if its hash has the same remainder for 50 and for 60. `billing` moves, because 109829509 % 50 is 9 and 109829509 % 60 is 49. How often are the remainders equal? Both remainders repeat every 300 hashes, because 300 is the smallest number that 50 and 60 divide. Among the hashes 0 to 299, they agree only for 0 to 49: for 50 of 300, or about one group in six.
 #
 # ## What a broker answers after that
 #

@@ -155,7 +155,7 @@ with course.fold("this_and_next", this_and_next, (this_broker, next_broker)):
 # | the newest state | stays at 6 | goes back to 5 |
 # | a fetch returns | 5, and 6 as soon as the replicas confirm it | 5 |
 #
-# A client that gets an error cannot tell the two columns apart. So `commitSync` sends the commit again. When this repeated commit is answered `NONE`, this broker and the next one return the same offset.
+# A client gets `COORDINATOR_NOT_AVAILABLE` in both cases, and so cannot tell them apart. That is why `commitSync` sends the commit again. When this repeated commit is answered `NONE`, this broker and the next one return the same offset.
 
 # %% [markdown]
 # ## What the client is told

@@ -113,7 +113,7 @@ def refused_commits(broker):
 course.compare_brokers(refused_commits, ("4.3.1", "3.9.2"))[1:]
 
 # %% [markdown]
-# If one of the four checks fails, the whole request is refused. The broker's check before them, of permissions and topics, works for each partition: it refuses those whose topic the client may not read or that do not exist, and the others are stored.
+# If one of the four checks fails, the whole request is refused. Before them, the broker checks permissions and topics for each partition: it refuses a partition that does not exist, or whose topic the client may not read, and stores the others.
 #
 # <details><summary>The length of the metadata</summary>
 #

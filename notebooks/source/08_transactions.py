@@ -184,7 +184,7 @@ course.check("after_two_markers", after_two_markers)
 #
 # **Protection 1**: since 3.7, a broker that receives an offset first asks the transaction coordinator: does this producer have an open transaction with this partition? For the late request above, the answer is no, so the broker refuses it. But if the producer has already begun its **next** transaction with the same partition, the answer is yes. The late offset then slips into the next transaction.
 #
-# **Protection 2** closes this gap with the [*producer epoch*](../docs/handbook/glossary.md#producer-epoch), a number in each request of the producer: in 4.x, each end of a transaction raises it by one, and brokers refuse a request with an older one. So the late request is refused even if the next transaction is open.
+# **Protection 2** closes this gap with the [*producer epoch*](../docs/handbook/glossary.md#producer-epoch), a number in each request of the producer. In 4.x, the producer epoch rises by 1 at each end of a transaction, and brokers refuse a request with a lower producer epoch. So the late request is refused even if the next transaction is open.
 #
 # The producer epoch also protects a service from its own past. An application gives its producer a name, the `transactional.id`. A second process with this name gets the same *producer id* and a higher producer epoch. The first process is then [*fenced*](../docs/handbook/glossary.md#fence): it cannot end a transaction of its successor.
 #

@@ -172,7 +172,7 @@ def set_on_day_6(broker):
 course.compare_brokers(set_on_day_6, ("4.3.1", "3.9.2"))[1:]
 
 # %% [markdown]
-# The group is in the row *Empty*, in which only the day counts on which the last member left. So the offset was deleted one day after it was set. **Setting an offset does not start the retention again.** Start the consumers before the retention ends, because a member that reads the topic protects the offset.
+# The group is *Empty*, so only the day on which its last member left counts. So the offset was deleted one day after it was set. **Setting an offset does not start the retention again.** Start the consumers before the retention ends, because a member that reads the topic protects the offset.
 #
 # But if the group is already gone, setting its offsets creates a *simple* group, whose week begins at this commit.
 #
@@ -200,7 +200,7 @@ course.compare_brokers(set_on_day_6, ("4.3.1", "3.9.2"))[1:]
 #
 # A group's *protocol type* says what its members are: `consumer`, or for example `connect` for the workers of Kafka Connect. A simple group has none.
 #
-# A commit of value version 1 (lesson 01) has its own *expire timestamp*. This decides, and not the retention, except in the rows that say "do not expire".
+# A commit of value version 1 (lesson 01) has its own *expire timestamp*. If a commit has one, the offset expires then, whatever the retention says. Offsets that do not expire by the tables above do not expire by their expire timestamp either.
 #
 # Write `expired(group, now, retention)` for all rows of both tables except *new protocol*. All times are days. The function returns the list of the partitions whose offsets are deleted, in the order of `group.offsets`.
 #

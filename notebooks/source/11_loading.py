@@ -76,7 +76,7 @@ for version, groups in loaded.items():
 # %% [markdown]
 # ## Record by record
 #
-# In 4.x, a load runs the same code for each record as the coordinator that wrote the record. That is why one record of an offset is enough to create its group. This matters for a *simple group*: its consumers choose their partitions themselves, so it has offsets and no group record. After the load, it is `Empty`.
+# In 4.x, a load treats each record as a running coordinator does. A running coordinator creates an unknown group at its first commit, so during a load, too, one record of an offset is enough. This matters for a *simple group*: its consumers choose their partitions themselves, so it has offsets and no group record. After the load, it is `Empty`.
 #
 # The figure shows two loads of one log. 4.x makes a group at its first record. 3.9 first only collects the group records (`gen 1` is generation 1), and makes all groups at the end. The sign `≠` marks a group or an offset that only one of the two loads has at this moment. Step through, then give record 8 a value of zero bytes, and compare the answers.
 
@@ -260,7 +260,7 @@ course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# A load of 3.9 builds the groups **at the end**, from what is left. Of a simple group whose offsets were all deleted, or belonged to an aborted transaction, nothing is left then. So 3.9 does not have this group after the load, but 4.x has it as an Empty group.
+# A load of 3.9 builds the groups **at the end**, from what is left. If all offsets of a simple group were deleted, or belonged to an aborted transaction, nothing of the group is left. So 3.9 does not have it after the load, but 4.x has it as an Empty group.
 #
 # <details><summary>Rare cases and other versions</summary>
 #

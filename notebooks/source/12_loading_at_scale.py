@@ -146,7 +146,7 @@ course.reveal("times_faster", times_faster, round(total / records[largest]))
 #
 # </details>
 #
-# A real program gains less than its limit. Two cores could halve the time at most, and ours needed two thirds of it, for ten million records. To divide the largest partition, too, does not help (the optional part below shows why).
+# A real program gains less than its limit. Two cores could at best need half of the time of one core. With ten million records, they needed two thirds. To divide the largest partition, too, does not help (the optional part below shows why).
 
 # %% [markdown]
 # ## What Spark adds
@@ -276,7 +276,7 @@ course.compare_with_broker(merged, course.read_answered_offsets("harbour/4.3.1")
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# Whole partitions and saved loads work for 3.9, too. But this way of dividing gives a wrong result for a partition with transactions: in a load of 3.9, a tombstone does not delete an offset that is pending (lesson 08), so the newest line of a key does not always win. What counts is the memory of the load when it reads the marker.
+# Whole partitions and saved loads work for 3.9, too. But this way of dividing gives a wrong result for a partition with transactions: in a load of 3.9, a tombstone does not delete an offset that is pending (lesson 08), so the newest line of a key does not always win. An offset counts by what the load has in memory when it reaches the marker, and a part does not have this memory.
 #
 # ## In five lines
 #

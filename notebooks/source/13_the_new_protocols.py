@@ -320,7 +320,7 @@ course.check("after_record_29", after_record_29)
 #
 # A load relies on this order. If it meets a tombstone while something that should be gone is still there, it stops, and then **no group of the partition** is loaded ([the rules](../docs/handbook/protocols.md#the-order-of-tombstones)).
 #
-# Brokers of 4.3.1 and 4.4.0 can [leave tombstones out](../docs/handbook/protocols.md#a-bug-of-431-and-440-missing-tombstones) when another type of group takes the name of an Empty group: nothing shows until the next load stops with `Failed to load metadata`, so run `kafkagroups check` on a copy before you restart such a broker.
+# Brokers of 4.3.1 and 4.4.0 can [leave tombstones out](../docs/handbook/protocols.md#a-bug-of-431-and-440-missing-tombstones) when another type of group takes the name of an Empty group. Nothing shows until the next load of the partition, which stops with `Failed to load metadata`. So run `kafkagroups check` on a copy before you restart such a broker.
 
 # %% [markdown]
 # ## Where 3.9 differs

@@ -188,7 +188,8 @@ def _draw_readers(scale: _Scale, states: Sequence[str], phases: Sequence[Sequenc
     words = ["nobody reads" * (pair == ("rebalance", False)) for pair in zip(states, are_read, strict=True)]
     for start, x, width, word in scale.list_spans(words):
         lines = (*wrap(word, 6), f"{round(width / _WIDTH * scale.span_s)} s") if width > 50 else ()
-        yield Box(f"gap {start}", x, _ROW_TOPS[0], width, 63, lines, Tone.ERROR, 13, is_bold=True)
+        style: dict[str, Any] = {"is_bold": True, "short": "".join(lines[-1:])}
+        yield Box(f"gap {start}", x, _ROW_TOPS[0], width, 63, lines, Tone.ERROR, 13, **style)
 
 
 def _find_reader(partition: int, phases: tuple[str, ...]) -> str:

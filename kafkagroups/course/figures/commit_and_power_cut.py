@@ -142,6 +142,8 @@ class CommitAndPowerCut(Figure):
             origin = f"3.9.2 fetched {now.fetched}"
             marks += [
                 Arrow("reads", 267, 194, 267, 228, Tone.LIVE),
+                Arrow("4.3.1 side", 312, 59, 318, 59, Tone.LIVE, has_head=False),
+                Arrow("4.3.1 reads", 318, 59, 318, 228, Tone.LIVE),
                 Box("fetch", 143, 230, 248, 46, ("a fetch now returns", ""), Tone.LIVE, **style),
                 Box(f"fetch {now.fetched}", 248, 255, 38, 18, (now.fetched,), hue=_GROUP, origin=origin, **style),
             ]
@@ -174,7 +176,7 @@ def _draw_broker(kafka: str, top: float, now: Moment, before: Moment, *, is_cut:
     title = f"coordinator {kafka}: no power" if is_cut else f"coordinator {kafka}"
     client_name = "commits" if now.answer == "–" else "answer"
     names = {client_name: "answer", newest_name: "newest", fetched_name: "fetched", "log": "log", "its log": "replica"}
-    yield Label(f"{kafka} title", 267, top + 15, title, "middle", is_bold=True)
+    yield Label(f"{kafka} title", 116, top + 15, title, is_bold=True)
     yield Box(f"{kafka} broker", 116, top + 22, 302, 74, tone=Tone.ERROR if is_cut else Tone.MUTED, is_dashed=is_cut)
     left, right = (114, 98) if now.answer == "NONE" else (98, 114)
     yield Arrow(f"{kafka} request", left, top + 59, right, top + 59, Tone.MUTED)

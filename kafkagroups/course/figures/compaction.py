@@ -92,9 +92,8 @@ class Compaction(Figure):
             return _draw(step, passes[start, is_open], start, is_open)
 
         title = "Three passes of the log cleaner"
-        super().__init__(
-            Content.draw(title, 324, controls, draw, legend=_LEGEND, narrow=squeeze_right(_LEFT, 324, 0.57))
-        )
+        narrow = squeeze_right(_LEFT, 324, 0.57)
+        super().__init__(Content.draw(title, 324, controls, draw, legend=_LEGEND, narrow=narrow))
 
 
 def list_entries(is_open: bool) -> list[SmallRecord]:

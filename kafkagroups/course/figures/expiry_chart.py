@@ -14,7 +14,7 @@ from typing import Any
 from kafkagroups.coordinator import GroupCoordinator
 from kafkagroups.course.broker import start_broker
 from kafkagroups.course.figures.figure import Content, Control, Figure, squeeze_right
-from kafkagroups.course.figures.marks import WIDTH, Arrow, Box, Label, Mark, Scene, Tone
+from kafkagroups.course.figures.marks import WIDTH, Arrow, Box, Label, Mark, Scene, Tone, measure_text
 from kafkagroups.course.group_life import GroupLife
 from kafkagroups.course.small_logs import DAY_MS, HOUR_MS, START_MS
 from kafkagroups.records.offset_commit import OffsetCommitKey
@@ -95,6 +95,9 @@ _DAYS = (0, 2, 3, 4, 5, 7, 9, 11, 12, 16)
 """The steps: every day on which something can happen."""
 _SHOWN_DAYS = 18
 _DAY_WIDTH = 29
+_SQUEEZE = 0.615
+_LAST_WORDS = 19.5
+"""The day at the right side of the picture. What does not end before it stands left of its day."""
 _SECONDS_PER_DAY = 0.25
 _AXIS_TOP = 38
 _BOTTOM = 274
@@ -152,7 +155,8 @@ class ExpiryChart(Figure):
             choose("retention", "retention", tuple(f"{days} days" for days in _RETENTIONS)),
         )
         title = "The two clocks of an offset of a classic group (orders-0)"
-        super().__init__(Content.draw(title, _BOTTOM, controls, draw, narrow=squeeze_right(_find_x(0), _BOTTOM, 0.615)))
+        narrow = squeeze_right(_find_x(0), _BOTTOM, _SQUEEZE)
+        super().__init__(Content.draw(title, _BOTTOM, controls, draw, narrow=narrow))
 
 
 def _find_x(day: float) -> float:
@@ -174,7 +178,9 @@ def _draw(step: int, case: _Case) -> Scene:
             text.append(f"deletion in {name}: day {deletion_day}")
     x = _find_x(today)
     marks += [replace(mark, duration=seconds) for mark in rows if isinstance(mark, Box)]
-    marks.append(Arrow("today", x, _AXIS_TOP + 2, x, _BOTTOM, Tone.NEW, has_head=False, duration=seconds))
+    # The line of today leaves out the titles of the rows.
+    for top in _TITLE_TOPS.values():
+        marks.append(Arrow(f"today {top}", x, top - 1, x, top + 25, Tone.NEW, has_head=False, duration=seconds))
     marks.append(Box("flag", x, 2, 44, 17, ("today",), Tone.NEW, _SIZE, is_bold=True, duration=seconds))
     marks += [replace(mark, delay=seconds) for mark in rows if not isinstance(mark, Box)]
     text += [f"{mark.key}: {mark.text}" for mark in rows if isinstance(mark, Label) and mark.tone is not Tone.ERROR]
@@ -196,45 +202,50 @@ def _draw_bar(row: str, key: str, start: float, end: float, **style: Any) -> Box
     return Box(f"{row} {key}", _find_x(start), _TITLE_TOPS[row], width, _BAR_HEIGHT, size=_SIZE, **style)
 
 
-def _draw_words(row: str, day: float, words: str, tone: Tone = Tone.PLAIN) -> Label:
-    return Label(row, _find_x(day) + 5, _TITLE_TOPS[row] + 15, words, tone=tone, size=_SIZE)
+def _draw_words(row: str, today: int, day: int, words: str, tone: Tone = Tone.PLAIN) -> Label:
+    """Return the words right of a day, or of today if its line would cross them, in a narrow picture, too."""
+    days = (measure_text(words, _SIZE) + 5) / _DAY_WIDTH / _SQUEEZE
+    day = today if day < today < day + days else day
+    x = _find_x(day - days if day + days > _LAST_WORDS else day) + 5
+    return Label(row, x, _TITLE_TOPS[row] + 15, words, tone=tone, size=_SIZE)
 
 
 def _draw_members(today: int, members: Members) -> Iterator[Box | Label]:
     leaves_on = members.leaves_on if members.topic else 0
     yield _draw_bar("the group", "member", 0, today if leaves_on is None else min(today, leaves_on))
     if leaves_on is None or today < leaves_on:
-        yield _draw_words("the group", 0, f"a member reads {members.topic}")
+        yield _draw_words("the group", today, 0, f"a member reads {members.topic}")
         return
     yield _draw_bar("the group", "empty", leaves_on, today, is_dashed=True)
     if members.topic:
-        yield replace(_draw_words("the group", 0, "a member"), key="the group before")
-    yield _draw_words("the group", leaves_on, f"Empty since day {leaves_on}" if members.topic else "never has members")
+        yield replace(_draw_words("the group", today, 0, "a member"), key="the group before")
+    words = f"Empty since day {leaves_on}" if members.topic else "never has members"
+    yield _draw_words("the group", today, leaves_on, words)
 
 
 def _draw_clock(row: str, today: int, start: int | None, retention: int) -> Iterator[Box | Label]:
     if start is None or today < start:
         words = "does not run" if start is None else f"starts on day {start}"
-        yield _draw_words(row, 0, words, Tone.MUTED)
+        yield _draw_words(row, today, 0, words, Tone.MUTED)
         return
     end = start + retention
     yield _draw_bar(row, "frame", start, end, is_dashed=True, is_hollow=True, hue=_HUES[row])
     yield _draw_bar(row, "bar", start, min(today, end), hue=_HUES[row])
-    yield _draw_words(row, end, f"{min(today - start, retention)} of {retention} days")
+    yield _draw_words(row, today, end, f"{min(today - start, retention)} of {retention} days")
 
 
 def _draw_offset(row: str, today: int, deletion_day: int | None, case: _Case) -> Iterator[Box | Label | Arrow]:
     """The bar of the offset ends on the day of its deletion, and fades."""
     start = case.commit_day
     if today < start:
-        yield _draw_words(row, 0, "no offset yet", Tone.MUTED)
+        yield _draw_words(row, today, 0, "no offset yet", Tone.MUTED)
     elif deletion_day is None or today < deletion_day:
         yield _draw_bar(row, "offset", start, today, tone=Tone.LIVE)
-        yield _draw_words(row, start, "the offset exists")
+        yield _draw_words(row, today, start, "the offset exists")
     else:
         clock = case.find_clock(row, deletion_day)
         yield _draw_bar(row, "offset", start, deletion_day, hue=_HUES[clock], tone=Tone.DEAD, is_gone=True)
-        words = _draw_words(row, deletion_day, f"✗ day {deletion_day}", Tone.ERROR)
+        words = _draw_words(row, today, deletion_day, f"✗ day {deletion_day}", Tone.ERROR)
         yield replace(words, key=f"{row} deletion", is_bold=True)
         x = _find_x(deletion_day)
         yield Arrow(f"{row} end", x, _TITLE_TOPS[clock] + _BAR_HEIGHT, x, _TITLE_TOPS[row], Tone.ERROR)

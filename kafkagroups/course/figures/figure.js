@@ -167,11 +167,11 @@ function narrowMark(mark, { narrow }) {
 // A box whose words get too wide has them below each other. Otherwise, it keeps its width, or some of the letters.
 function squeezeBox(box, [right, y], squeeze) {
   const width = y === box.y && right > box.x ? right - box.x : box.width * squeeze;
-  const lines = box.lines ?? [];
   const isTight = (texts, size) => texts.some((text) => text.length * size * CHARACTER_WIDTH > width);
-  if (!isTight(lines, box.size)) return { ...box, width };
+  const lines = box.short && isTight(box.lines ?? [], box.size) ? [box.short] : (box.lines ?? []);
+  if (!isTight(lines, box.size)) return { ...box, width, lines };
   const stacked = lines.join("").length < 3 ? [...lines.join("")] : wrapTexts(lines, (text) => isTight([text], 11));
-  if (!isTight(stacked, 11) && stacked.length * 11 * LINE_HEIGHT <= box.height + 2) return { ...box, width, lines: stacked, size: 11 };
+  if (!isTight(stacked, 11) && stacked.length * 11 * LINE_HEIGHT <= box.height + 3) return { ...box, width, lines: stacked, size: 11 };
   if (box.is_bold) return { ...box, x: box.x - Math.min((box.width - width) / 2, 6) };
   const room = Math.floor(width / (box.size * CHARACTER_WIDTH)) - 1;
   return { ...box, width, lines: room > 1 ? lines.map((line) => (line.length > room + 1 ? `${line.slice(0, room)}…` : line)) : [] };
@@ -329,7 +329,7 @@ function drawScene(svg, marks, earlier, choose) {
     moveHome(groups.get(copy), copy, moved.includes(origin) || !before.has(copy.origin));
   }
   if (old.size) follow(svg, marks, before, isStill, isWaiting ? LEAVE_MS : 0);
-  else requestAnimationFrame(() => follow(svg, marks, new Map(earlier.map((mark) => [mark.key, mark])), true, 0));
+  else if (!marks.some((mark) => mark.is_pinned)) requestAnimationFrame(() => follow(svg, marks, new Map(earlier.map((mark) => [mark.key, mark])), true, 0));
   return isStill ? 0 : Math.max(0, ...marks.map((mark) => Math.max(mark.delay ?? 0, mark.duration ?? 0)));
 }
 

@@ -47,7 +47,7 @@ _PANEL_LEFT = 433
 _NARROW = (
     Part(0, 0, 430, 345, (0, 0), 0.83),
     Part(430, 0, WIDTH, 144, (0, 345)),
-    Part(430, 144, WIDTH, 345, (180, 345)),
+    Part(430, 144, WIDTH, 345, (231, 345)),
 )
 _LONGEST_ID = 40
 _LEGEND = (
@@ -59,11 +59,8 @@ _LEGEND = (
 
 
 _ANSWERS = {
-    (
-        2,
-        0,
-    ): "Kafka 4.x looks only in the new partition. {nothing} of {total} groups find nothing, without an error, and "
-    "auto.offset.reset decides where they start.",
+    (2, 0): "Kafka 4.x looks only in the new partition. {nothing} of {total} groups find nothing, without an error, "
+    "and auto.offset.reset decides where they start.",
     (2, 1): "Kafka 3.9 has one cache for all partitions, so {old} of {total} groups find offset 50. If another broker "
     "leads the old partition, a moved group finds nothing.",
     (4, 0): "{returned} groups are back in their first partition. They find offset 50 there, although they have "
@@ -260,9 +257,9 @@ def _draw_named(view: _View) -> Iterator[Mark]:
         x += 2 + column * 19
         y += 21 + row * 13
         offset = view.find_offset(group, partition)
-        style: dict[str, Any] = {"size": 11, "is_dashed": is_old, "is_hollow": is_old, "tone": Tone.MUTED}
+        style: dict[str, Any] = {"size": 11, "is_dashed": is_old, "is_hollow": is_old, "hue": group}
         if group == view.followed:
-            style |= {"hue": group, "tone": Tone.NEW, "is_bold": True}
+            style |= {"tone": Tone.NEW, "is_bold": True}
         origin = "" if is_old else f"copy {group} {view.homes[group][-2:][0]}"
         moves: dict[str, Any] = {} if is_old else {"origin": origin, "delay": _DELAY, "duration": _SECONDS_OF_A_MOVE}
         yield Box(f"copy {group} {partition}", x, y, 18, 13, (offset,), **moves, **style)

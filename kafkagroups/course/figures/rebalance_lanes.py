@@ -9,19 +9,7 @@ from textwrap import wrap
 from typing import Any
 
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput, Part, squeeze_right
-from kafkagroups.course.figures.marks import (
-    KEY,
-    WIDTH,
-    Arrow,
-    Box,
-    Label,
-    Line,
-    Mark,
-    Scene,
-    Tone,
-    fit_words,
-    measure_text,
-)
+from kafkagroups.course.figures.marks import KEY, Arrow, Box, Label, Line, Mark, Scene, Tone, fit_words, measure_text
 from kafkagroups.course.figures.rebalance_moments import MEMBERS, SESSION_S, Death, Moment, run_group
 from kafkagroups.course.group_life import Event, format_count
 from kafkagroups.errors import UsageError
@@ -40,14 +28,15 @@ _BOTTOM = 278
 _SIZE = 11
 _RECORD_DISTANCE = 61.5
 _PADDING = 1
+_STATES = {"stable": (Tone.LIVE, "✓"), "rebalance": (Tone.WAIT, "↻")}
 _LEGEND = (
     Box("sign of life", 0, 0, 5, 14, hue=MEMBERS[0], is_solid=True),
+    *(Box(word, *KEY, (sign,), tone) for word, (tone, sign) in _STATES.items()),
     Box(f"session: {SESSION_S} s from the last sign", *KEY, tone=Tone.MUTED, is_dashed=True),
 )
 # In a narrow column, the log has two rows.
-_NARROW = (*squeeze_right(_LEFT, 220, 0.57), Part(0, 220, 310, 278, (0, 220)), Part(310, 220, WIDTH, 278, (0, 258)))
+_NARROW = (*squeeze_right(_LEFT, 220, 0.57), Part(0, 220, 310, 278, (0, 220)), Part(310, 220, 556, 278, (0, 258)))
 _STATE_WORDS = {"Stable": "stable", "Empty": "empty", "Dead": ""}
-_STATE_TONES = {"stable": Tone.LIVE, "rebalance": Tone.WAIT}
 _DEATH = re.compile(r"\s*(?P<member>billing-[12])\s+at\s+(?P<second>[0-9]{1,3})\s*")
 _LAST_TYPED_SECOND = 15
 _DEATHS = (None, Death("billing-1", 8), Death("billing-1", 12), Death("billing-2", 7), Death("billing-2", 15))
@@ -172,7 +161,7 @@ def _draw_axis(scale: _Scale, count: int) -> Iterator[Mark]:
         x = scale.find_x(second)
         yield Arrow(f"tick {second}", x, _AXIS_BASE - 14, x, _AXIS_BASE, Tone.MUTED, has_head=False)
         tone = Tone.NEW if second == now else Tone.MUTED
-        if second == now or scale.span_s < 18 or (second % 2 == 0 and abs(second - now) > 1):
+        if second == now or (second % 2 == 0 and abs(second - now) > 1):
             yield Label(f"second {second}", scale.find_x(second + 0.5), _AXIS_BASE, str(second), "middle", tone, _SIZE)
     x = scale.find_now(count)
     yield Arrow("now", x, 1, x, _AXIS_BASE - 12, Tone.NEW, has_head=False)
@@ -180,8 +169,9 @@ def _draw_axis(scale: _Scale, count: int) -> Iterator[Mark]:
 
 def _draw_group(scale: _Scale, states: Sequence[str]) -> Iterator[Mark]:
     for start, x, width, word in scale.list_spans(states):
-        lines = fit_words(width - _PADDING, _SIZE, word)
-        yield Box(f"band {start}", x, 1, width, 18, lines, _STATE_TONES.get(word, Tone.PLAIN), _SIZE)
+        tone, sign = _STATES.get(word, (Tone.PLAIN, ""))
+        lines = fit_words(width - _PADDING, _SIZE, word, sign)
+        yield Box(f"band {start}", x, 1, width, 18, lines, tone, _SIZE, short=sign)
 
 
 def _draw_readers(scale: _Scale, states: Sequence[str], phases: Sequence[Sequence[str]]) -> Iterator[Mark]:
@@ -189,14 +179,17 @@ def _draw_readers(scale: _Scale, states: Sequence[str], phases: Sequence[Sequenc
     rows = [[_find_reader(row, words) for words in zip(*phases, strict=True)] for row, _ in enumerate(_ROW_TOPS)]
     for row, top in enumerate(_ROW_TOPS):
         for start, x, width, name in scale.list_spans(rows[row]):
-            lines = fit_words(width - _PADDING, _SIZE, name)
+            lines = fit_words(width - _PADDING, _SIZE, name, name[-1])
             origin = f"request {start}" if start == len(states) - 1 else ""
-            yield Box(f"read {row} {start}", x, top, width, 19, lines, size=_SIZE, hue=name, origin=origin)
+            yield Box(
+                f"read {row} {start}", x, top, width, 19, lines, size=_SIZE, hue=name, origin=origin, short=name[-1]
+            )
     are_read = map(any, zip(*rows, strict=True))
     words = ["nobody reads" * (pair == ("rebalance", False)) for pair in zip(states, are_read, strict=True)]
     for start, x, width, word in scale.list_spans(words):
         lines = (*wrap(word, 6), f"{round(width / _WIDTH * scale.span_s)} s") if width > 50 else ()
-        yield Box(f"gap {start}", x, _ROW_TOPS[0], width, 63, lines, Tone.ERROR, 13, is_bold=True)
+        style: dict[str, Any] = {"is_bold": True, "short": "".join(lines[-1:])}
+        yield Box(f"gap {start}", x, _ROW_TOPS[0], width, 63, lines, Tone.ERROR, 13, **style)
 
 
 def _find_reader(partition: int, phases: tuple[str, ...]) -> str:
@@ -216,7 +209,7 @@ def _draw_failover(moment: Moment) -> Iterator[Mark]:
         frame = (_EDGE + 6 + number % 2 * 150, 28 + number // 2 * 36, 148, 32)
         yield Box(f"lost {words}", *frame, tuple(wrap(words.removeprefix("the "), 21)), is_gone=True, **dead)
     if not lost:
-        yield Label("nothing", _EDGE + 8, 66, f"loses {moment.lost} ✓", **kept)
+        yield Box("nothing", _EDGE + 6, 28, 298, 32, tuple(wrap(f"loses {moment.lost} ✓", 40)), **kept)
     record = max((number for number, lines in enumerate(moment.written) if lines[0].startswith("gen")), default=-1)
     for number, words in enumerate(re.split(", |: ", moment.loaded)):
         frame = (_EDGE + 8 + number % 2 * 148, 168 + number // 2 * 23, 142, 20)
@@ -301,7 +294,7 @@ def _draw_request(scale: _Scale, event: Event, count: int, top: float) -> Mark:
     verb = event.request.split()[0].removesuffix(",").removesuffix("Group").removeprefix("Offset").lower()
     verb = ("assign" if "assignments" in event.request else verb) + " ✗" * is_refused
     width = measure_text(verb, 12) + 12
-    x = max(scale.find_now(count) - width, _LEFT)
+    x = min(scale.find_now(count) + 12, _LEFT + _WIDTH - width)
     style: dict[str, Any] = {"is_dashed": is_refused, "origin": f"name {event.client}"}
     return Box(f"request {count - 1}", x, top + 2, width, 20, (verb,), Tone.NEW, is_bold=True, **style)
 

@@ -84,7 +84,7 @@ class Segment(Figure):
         )
         title = "A segment: batches and what their checksums cover"
         typed = FreeInput("break a byte (position=hex)", _EXAMPLE)
-        narrow = squeeze_right(_BAR_LEFT, self._height, 0.46)
+        narrow = squeeze_right(_BAR_LEFT - 4, self._height, 0.46)
         return Content.draw(title, self._height, controls, draw, free_input=typed, legend=_LEGEND, narrow=narrow)
 
     def _describe(self, broken: ByteChange) -> str:

@@ -154,7 +154,7 @@ course.check("processed_twice", processed_twice)
 #
 # So Kafka 0.8.2 moved the offsets into a topic of its own, `__consumer_offsets`. The topic is *internal*: the brokers create it and write to it. It is also [*compacted*](../docs/handbook/glossary.md#compaction): brokers remove a record if a newer record has the same key (here the group, the topic and the partition). So the topic stays small although groups commit all day (lesson 10).
 #
-# The record of a commit therefore has two offsets: its own, which is its place in this log, and the committed offset inside it.
+# A commit is itself a record, so it has two offsets: its own, which is its place in this log, and the committed offset inside it.
 
 # %% [markdown]
 # ## Where a group lives

@@ -192,7 +192,7 @@ for member in group.members:
 #
 # A cluster is upgraded one broker at a time, so a broker may have to load what a newer one has written. This works, because 3.9 and 4.0 can read version 4, although they do not write it. The handbook has [all fields](../docs/handbook/records-offsets.md).
 #
-# A commit with a *retention time*, which an old client can send, does not follow the column *written by*. The broker adds the retention time to the time of the commit, and the sum is the expire timestamp. The group `stock-audit` sent a commit with a retention time of 3 seconds to the 4.3.1 broker.
+# If an old client sends a *retention time* with its commit, the broker does not follow the column *written by*. It adds the retention time to the time of the commit, and the sum is the expire timestamp. The group `stock-audit` sent a commit with a retention time of 3 seconds to the 4.3.1 broker.
 #
 # *Predict*: which value version did the broker write for this commit?
 

@@ -148,7 +148,7 @@ with course.fold("moved", moved, sum(kg.partition_for(group, 50) != kg.partition
 #
 # ## What a broker answers after that
 #
-# A broker that counts 60 partitions writes new records of the group to the new partition, but the old records stay where they are. Now a consumer restarts and asks for the offsets of its group. Our model loads the shop's 50 partitions like a broker that leads all of them and counts 60:
+# A broker that counts 60 partitions writes new records of the group to the new partition, but the old records stay where they are. Now a consumer restarts and asks for the offsets of its group. Our model loads the shop's 50 partitions, and computes the partition of each group with 60, as a broker does after its restart:
 
 # %%
 def print_offsets(version, coordinator):

@@ -88,7 +88,7 @@ print(f"value  offset {record.value.offset}, metadata '{record.value.metadata}'"
 #
 # After a crash, a broker checks the batches at the end of its log. At the first wrong checksum it *truncates* the log: it removes this batch **and everything after it**.
 #
-# Why not only this batch? Each partition has copies on several brokers, which copy it from the partition's leader. A broker asks the leader only for what follows the end of its own log, so a hole in the middle would stay.
+# Why not only this batch? Each partition has copies on several brokers, which copy it from the partition's leader. A follower asks the leader only for what comes after the end of its own log, so it would never get back a batch that was cut out of the middle.
 #
 # Are the removed batches lost? That depends on the leader of the partition:
 #
@@ -125,7 +125,7 @@ course.check("unnoticed_change", unnoticed_change)
 # %% [markdown]
 # <details><summary>Which bytes are not protected, and why?</summary>
 #
-# The offset, the length and the leader epoch of a batch stand before the checksum. (In the figure, byte 563 is the end of an offset, and byte 571 the end of a leader epoch.) The length must be read before the checksum can be computed at all. The offset and the leader epoch are set by the broker when it appends the batch. In an ordinary topic, a client has computed the checksum before, so if it covered them, the broker would have to compute it again.
+# The offset, the length and the leader epoch of a batch stand before the checksum. (In the figure, byte 563 is the end of an offset, and byte 571 the end of a leader epoch.) The length must be read before the checksum can be computed at all. The offset and the leader epoch are set by the broker when it appends the batch. In an ordinary topic, the client has computed the checksum before. If the checksum covered these two fields, the broker would have to compute it again.
 #
 # - A wrong **leader epoch** goes unnoticed. (This is the leader epoch of the partition of `__consumer_offsets`. A commit has another leader epoch, that of the partition that the group reads.)
 # - A wrong **offset** is noticed only if it is lower than the offset of the batch before.

@@ -194,7 +194,7 @@ course.check("after_the_crash", after_the_crash)
 # %% [markdown]
 # ## Two commits on their way
 #
-# `commitAsync` does not wait, so two commits of one partition can be in flight together. Which one counts? The coordinator handles the requests of a partition of `__consumer_offsets` one after the other, so the records are in the log, and on every replica, in the order of the requests. Only the confirmations are delivered by several threads, so the coordinator can hear that the second commit is confirmed before it hears of the first.
+# `commitAsync` does not wait, so two commits of one partition can be in flight together. Which one counts? The coordinator handles the requests of a partition of `__consumer_offsets` one after the other, so the records are in the log, and on every replica, in the order of the requests. But the confirmations come from several threads, so that of the second commit can reach the coordinator before that of the first.
 #
 # *Predict*: 6 is appended, then 7. The confirmation of 7 arrives first, then that of 6. Which offset does a fetch return at the end?
 

@@ -108,7 +108,7 @@ story[3:5]
 # %% [markdown]
 # ## A second member: the rebalance
 #
-# `billing-2` joins, so all members must join again and divide the partitions anew. But the coordinator cannot call `billing-1`, which goes on reading, and now sends a commit with generation 1. It is still current, because the generation rises only at the end of the join phase.
+# `billing-2` joins, so all members must join again and divide the partitions anew. But the coordinator cannot call `billing-1`, which goes on reading, and now sends a commit with generation 1. Generation 1 is still the current one, because the generation rises only at the end of the join phase.
 #
 # *Predict* the answer to this commit: `"NONE"`, or the name of an error?
 
@@ -382,7 +382,7 @@ course.compare_brokers(ask_after_row_8)[1:]
 # ## For your consumer
 #
 # - Commit in `onPartitionsRevoked`, which runs before the consumer joins again. With `enable.auto.commit=true`, the consumer commits by itself before it joins, and in `close()`.
-# - If a member was removed, its consumer calls `onPartitionsLost`, which by default calls `onPartitionsRevoked`, whose commit then fails. So override `onPartitionsLost`, and do not commit there.
+# - The consumer of a removed member calls `onPartitionsLost`. By default, this calls `onPartitionsRevoked`, and a commit there fails. So override `onPartitionsLost`, and do not commit there.
 # - With `CooperativeStickyAssignor` instead of `range`, a consumer goes on reading the partitions that it keeps, and a second rebalance moves the others.
 
 # %% [markdown]

@@ -186,7 +186,7 @@ course.check("after_two_markers", after_two_markers)
 #
 # **Protection 2** closes this gap with the [*producer epoch*](../docs/handbook/glossary.md#producer-epoch), a number in each request of the producer. In 4.x, the producer epoch rises by 1 at each end of a transaction, and brokers refuse a request with a lower producer epoch. So the late request is refused even if the next transaction is open.
 #
-# The producer epoch also protects a service from its own past. An application gives its producer a name, the `transactional.id`. A second process with this name gets the same *producer id* and a higher producer epoch. The first process is then [*fenced*](../docs/handbook/glossary.md#fence): it cannot end a transaction of its successor.
+# The producer epoch has a second use: it keeps an old process of a service away from the transactions of the new one. An application gives its producer a name, the `transactional.id`. A second process with this name gets the same *producer id* and a higher producer epoch. The first process is then [*fenced*](../docs/handbook/glossary.md#fence): it cannot end a transaction of its successor.
 #
 # | brokers | a late request, no open transaction | a late request during the next transaction |
 # |---|---|---|
@@ -209,7 +209,7 @@ with course.fold("epoch_of_the_fourth", epoch_of_the_fourth, batches[-1].produce
         print(f"record {batch.base_offset}: {what:<12} epoch {batch.producer_epoch}")
 
 # %% [markdown]
-# The marker's producer epoch is one higher than that of its offsets, so a load matches them by the producer id only.
+# The marker has the raised producer epoch, and its offsets have the one before. So a load compares only their producer ids.
 
 # %% [markdown]
 # ## Exercise: which one hangs?

@@ -152,7 +152,7 @@ course.Compaction()
 # %% [markdown]
 # <details><summary>What else can remain?</summary>
 #
-# The header of a producer's last batch remains even if a pass removes all its records, as an *empty batch* of 61 bytes. The broker needs its number (the *sequence number*) to recognise a batch that is sent twice.
+# If a pass removes all records of the last batch of a producer, the header of this batch stays, as an *empty batch* of 61 bytes. The broker needs its number (the *sequence number*) to recognise a batch that is sent twice.
 #
 # </details>
 

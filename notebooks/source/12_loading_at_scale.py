@@ -260,7 +260,7 @@ course.check("merge", merge)
 # %% [markdown]
 # ## Dividing works, but takes longer
 #
-# An offset in a transaction counts only if the next marker of its producer commits it, and this marker can be in another part. So a program first collects all markers, and on a second pass it knows for each line whether the line counts. The next cell does this for the whole shop. As the hardest test, it makes a part of each line that counts, and merges these parts in a random order:
+# An offset in a transaction counts only if the next marker of its producer commits it, and this marker can be in another part. So a program first collects all markers, and on a second pass it knows for each line whether the line counts. The next cell does this for the whole shop. In the hardest case, each line that counts is a part of its own. The cell tests this case, and merges the parts in a random order:
 
 # %%
 shop = course.find_data("harbour/4.3.1")

@@ -97,7 +97,7 @@ course.print_protocol_lines(loyalty, "loyalty", last_offset=4)
 #
 # - *Has the group changed?* The [**group epoch**](../docs/handbook/glossary.md#group-epoch) rises when a member, a subscription or the number of a topic's partitions changes.
 # - *Is the plan for this change ready?* Then the [**assignment epoch**](../docs/handbook/glossary.md#assignment-epoch) is set to the group epoch.
-# - *Has this member given back what others should get?* Each member has a [**member epoch**](../docs/handbook/glossary.md#member-epoch). It is set to the assignment epoch as soon as the member has **nothing left to give back** for this epoch. The member may still wait for partitions that others have.
+# - *Has this member given back what others should get?* Each member has a [**member epoch**](../docs/handbook/glossary.md#member-epoch). It becomes the assignment epoch as soon as the member has **nothing left to give back** of what the new plan takes from it. The member may still wait for partitions that others have.
 #
 # ```
 # changed          ≥   planned            ≥   nothing left to give back

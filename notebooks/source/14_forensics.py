@@ -17,7 +17,7 @@
 # *For a real alarm. If you are here to learn, skip it.*
 #
 # 1. If groups begin at wrong positions, first stop their consumers, before they commit.
-# 2. Copy the partition to a folder COPY ([how](../docs/operator.md#how-to-copy-a-partition)). Until then, restart no broker, because a start may cut the log. If this takes hours, copy the newest segments first: they show who writes, but not all that a broker answers.
+# 2. Copy the partition to a folder COPY ([how](../docs/operator.md#how-to-copy-a-partition)). Until then, restart no broker, because a start may cut the log. If this takes hours, copy the newest segments first: they show who writes now. For all that a broker answers, the older segments are needed, too.
 # 3. Run the command of your complaint, with `--kafka VERSION`. It only reads COPY.
 # 4. Repair when you know the cause: first in a copy, then with `--dry-run`, last with `--execute`.
 #
@@ -420,7 +420,7 @@ course.check("unstable_offset_after", unstable_offset_after)
 # %% [markdown]
 # ## Incident 9: two offsets go back after a failover
 #
-# A running broker and a broker that loads the same log may disagree. The two offsets can have different causes, so ask about each of them who wrote it. `diff . --coordinators` compares what the classic and the new coordinator answer after a load. `edit --roll --clean MS` closes the active segment of a copy, and cleans it at the time MS (milliseconds since 1970; any time after the last record will do).
+# A running broker and a broker that loads the same log may disagree. Perhaps the two offsets went back for different reasons, so find out for each of them who wrote it. `diff . --coordinators` compares what the classic and the new coordinator answer after a load. `edit --roll --clean MS` closes the active segment of a copy, and cleans it at the time MS (milliseconds since 1970; any time after the last record will do).
 
 # %%
 folder = course.open_incident("offset_goes_back")

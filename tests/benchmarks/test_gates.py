@@ -22,7 +22,8 @@ COLD_SECONDS = 0.6
 
 SLOWER = [  # comparison, way, compared with, at least so many times
     (MAIN, "naive", BASE, 40),
-    (MAIN, "naive", "package-python", 0.41),
+    # With generated code (until 65897e00), the readable engine gave 0.44 in the same hour; it may be a third slower.
+    (MAIN, "naive", "package-python", 0.33),
     (MAIN, "kafka-classes", BASE, 3),
     (MAIN, BASE, "package-2", 1.7),
     (ONE, "broker-3.9.2", BASE, 15),

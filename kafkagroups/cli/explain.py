@@ -10,7 +10,7 @@ from typing import Any
 
 from kafkagroups.cli import answers
 from kafkagroups.cli.options import SPARK, Options
-from kafkagroups.cli.output import cut_metadata, format_time_ms, print_table, print_text
+from kafkagroups.cli.output import format_time_ms, print_table, print_text, shorten
 from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.offsets import Fate, TopicPartition
 from kafkagroups.history.event import Cause
@@ -188,7 +188,7 @@ def _name_producer(entry: RecordFate) -> str:
 
 def _describe(entry: RecordFate, metadata: str, failed_offset: int | None, *, shows_all: bool) -> Iterator[str]:
     if entry.fate is not Fate.MARKER and entry.committed is not None and (entry.note or "") != metadata:
-        yield f"metadata: {cut_metadata(entry.note)}" if entry.note else "no metadata"
+        yield f"metadata: {shorten(entry.note)}" if entry.note else "no metadata"
     if entry.producer_id is not None and not _name_producer(entry):
         yield f"producer {entry.producer_id}, epoch {entry.producer_epoch}, without a transaction: no marker will come"
     what = " ".join(filter(None, (_describe_group(entry), entry.what)))
@@ -239,7 +239,7 @@ def _print_answer(args: Options, explanation: Explanation, subject: str, broker:
         offsets = ", ".join(f"{key}: {offset['offset']}" for key, offset in answer.items())
         text = f"{offsets} for {subject}"
     else:
-        metadata = f", with the metadata {cut_metadata(answer['metadata'])!r}" if answer["metadata"] else ""
+        metadata = f", with the metadata {shorten(answer['metadata'])!r}" if answer["metadata"] else ""
         text = f"{answer['offset']} for {subject}{metadata}"
     failure = "" if explanation.error is None else f"; it fails to load {explanation.error}"
     print_text(f"{broker} answers {text}{failure}.")

@@ -9,9 +9,9 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from kafkagroups.cli import answers, output
+from kafkagroups.cli import answers
 from kafkagroups.cli.options import SPARK, Options
-from kafkagroups.cli.output import format_time_ms, print_line, print_table, print_text, progress_bar, spinner
+from kafkagroups.cli.output import format_time_ms, print_line, print_table, print_text, progress_bar, shorten, spinner
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.expiration import find_expirations
 from kafkagroups.groups.modern_group import AnyGroup, ModernGroup
@@ -234,7 +234,7 @@ def _print_offsets(args: Options, groups: Groups, shown: Mapping[str, AnyGroup])
     fits = (size for size in range(OFFSETS_SHOWN, 1, -1) if sum(min(n, size) for n in counts) <= OFFSET_ROWS_SHOWN)
     limit = None if args.all else next(fits, 1)
     rows = [
-        (group_id, topic_partition, offset.offset, output.cut_metadata(offset.metadata), offset.record_offset)
+        (group_id, topic_partition, offset.offset, shorten(offset.metadata), offset.record_offset)
         for group_id, group in shown.items()
         for topic_partition, offset in sorted(group.offsets.items())[:limit]
     ]

@@ -117,7 +117,7 @@ def format_time_ms(ms: int) -> str:
     return time.isoformat(sep=" ", timespec="milliseconds")
 
 
-def cut_metadata(text: str) -> str:
+def shorten(text: str) -> str:
     return text if len(text) <= 1.5 * METADATA_SHOWN else f"{text[:METADATA_SHOWN]}… ({len(text)} characters)"
 
 

@@ -11,7 +11,7 @@ from textwrap import fill
 
 from kafkagroups.cli import answers
 from kafkagroups.cli.options import CONNECTION, Options, Parser, find_connection
-from kafkagroups.cli.output import cut_metadata, print_error, print_json, print_table, print_text, progress_bar
+from kafkagroups.cli.output import print_error, print_json, print_table, print_text, progress_bar, shorten
 from kafkagroups.errors import UsageError
 from kafkagroups.history.finding import LISTED_NAMES, list_names
 from kafkagroups.repair.apply_plan import OUT_OF_RANGE, RescueRow, apply_plan
@@ -129,7 +129,7 @@ def _print_plan(args: Options, topic: Topic, plan: RescuePlan) -> None:
     groups = dict(sorted(plan.groups.items()))
     _print_groups(groups, None if args.all else LISTED_NAMES)
     rows = [
-        (group_id, key, offset.offset, cut_metadata(offset.metadata))
+        (group_id, key, offset.offset, shorten(offset.metadata))
         for group_id, group in groups.items()
         for key, offset in sorted(group.offsets.items())[: None if args.all else OFFSETS_SHOWN]
     ]

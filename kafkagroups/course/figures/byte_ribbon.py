@@ -185,9 +185,8 @@ def _shade(block: Box, selected: Place) -> Box:
     """Return a block with its colour, if the checksum is selected: row by row, each is covered."""
     if selected.span.field != "crc":
         return block
-    return replace(
-        block, is_hollow=False, tone=Tone.PLAIN, delay=(block.y - selected.y) / _ROW_HEIGHT * _SECONDS_PER_ROW
-    )
+    delay = (block.y - selected.y) / _ROW_HEIGHT * _SECONDS_PER_ROW
+    return replace(block, is_hollow=False, tone=Tone.PLAIN, delay=delay)
 
 
 def draw_cuts(places: Sequence[Place], spans: Sequence[Span], wrong: Set[tuple[str, str]]) -> Iterator[Box]:
@@ -404,7 +403,8 @@ class RecordRibbon(ByteRibbon):
     when_believed = "A record has no checksum of its own, so the reader believes the new values."
 
     def __init__(self, key: bytes, value: bytes | None) -> None:
-        super().__init__("One record, byte by byte", {"key": key} if value is None else {"key": key, "value": value})
+        parts = {"key": key} if value is None else {"key": key, "value": value}
+        super().__init__("One record, byte by byte", parts)
 
     def read_spans(self, bytes_by_part: Mapping[str, bytes]) -> list[Span]:
         return list(annotate(bytes_by_part["key"], bytes_by_part.get("value")))

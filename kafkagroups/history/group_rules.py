@@ -68,8 +68,7 @@ def find_dominant_groups(partition: Partition) -> Iterator[Finding]:
         offsets = 0 if parts is None else len(parts.offsets)
         commits = partition.commits[group_id]
         is_majority = counts.records >= MIN_BUSY_RECORDS and 2 * commits > counts.records
-        is_long = counts.span_ms >= MIN_STANDSTILL_MS
-        if is_long and is_majority and offsets and commits / seconds / offsets > BUSY_RATE:
+        if counts.span_ms >= MIN_STANDSTILL_MS and is_majority and offsets and commits / seconds / offsets > BUSY_RATE:
             what = (
                 f"Group {group_id} wrote {commits} of {counts.records} records: {commits / seconds / offsets:.1f} a "
                 f"second for each of its {count_of(offsets, 'offset')}."

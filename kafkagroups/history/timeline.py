@@ -322,9 +322,17 @@ def find_waiting_members(history: PartitionHistory) -> Iterator[WaitingMember]:
     """
     group = history.group.state
     names = {topic_id: name for name, topic_id in {**group.topic_ids, **history.offsets.topic_ids}.items()}
-    owners = {key: member.name for name, member in group.members.items() for key in group.assigned.get(name, NOTHING)}
+    owners = {key: member_id for member_id, keys in group.assigned.items() for key in keys}
     begins: dict[str, GroupRecord] = {}
     """By member id: the record with which the member got its present state."""
+
+    def name_partition(topic_id: str, number: int) -> str:
+        return f"{names.get(topic_id, topic_id)}-{number}"
+
+    def name_held(key: tuple[str, int]) -> str:
+        owner = group.members.get(owners[key])
+        return f"{name_partition(*key)} ({owners[key] if owner is None else owner.name})"
+
     targets: dict[str, frozenset[tuple[str, int]]] = {}
     for step in history.steps:
         if isinstance(step, GroupRecord) and step.type in (CURRENT_ASSIGNMENT, TARGET_ASSIGNMENT):
@@ -340,25 +348,21 @@ def find_waiting_members(history: PartitionHistory) -> Iterator[WaitingMember]:
         if begin.value is None or member is None or MEMBER_STATES["consumer"].get(begin.value.state) == "Stable":
             continue
         what = f"{member.description}, since {describe_time(begin.timestamp)} (record {begin.offset}): "
-        partitions = [
-            f"{names.get(each.topic_id, each.topic_id)}-{number}"
-            for each in begin.value.partitions_pending_revocation
-            for number in each.partitions
-        ]
+        pending = begin.value.partitions_pending_revocation
+        partitions = [name_partition(each.topic_id, number) for each in pending for number in each.partitions]
         timeout_ms = member.rebalance_timeout_ms
         if partitions:
             what += f"has to give back {list_names(partitions)}."
         if partitions and timeout_ms is not None:
             end = describe_time(begin.timestamp + timeout_ms)
             what += f" If it has not, the broker removes it at {end}, or {describe_duration(timeout_ms)} after a load."
-            kept = [f"{names.get(topic, topic)}-{number}" for topic, number in group.assigned.get(member_id, NOTHING)]
+            kept = [name_partition(*key) for key in group.assigned.get(member_id, NOTHING)]
             what += f" Until then, it keeps {list_groups(kept)}."
         elif not partitions:
             missing = targets.get(member_id, NOTHING) - group.assigned.get(member_id, NOTHING)
-            held = [f"{names.get(key[0], key[0])}-{key[1]} ({owners[key]})" for key in sorted(missing & owners.keys())]
-            free = "its partitions are free: it gets them with its next heartbeat."
+            held = [name_held(key) for key in sorted(missing & owners.keys())]
             waits = f"waits for partitions that other members still have{': ' if held else ''}{list_names(held)}."
-            what += free if missing and not held else waits
+            what += "its partitions are free: it gets them with its next heartbeat." if missing and not held else waits
         yield WaitingMember(begin.offset, begin.timestamp, partitions, what)
 
 

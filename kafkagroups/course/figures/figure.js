@@ -2,7 +2,8 @@
 // The same module runs in JupyterLab (as an anywidget, `render`) and on a page without a kernel (`mountAll`).
 
 const SVG = "http://www.w3.org/2000/svg";
-const LINE_HEIGHT = 1.3; // As in marks.py.
+const LINE_HEIGHT = 1.3; // As in marks.py, like the next one.
+const CORNER = 5;
 const OPTIONS_AS_BUTTONS = 90; // Alternatives with more characters than these become a drop-down list.
 const MOST_NEWS = 6; // A screen reader says no more changes of a step than these.
 const CHARACTER_MS = 40; // While a sequence plays, a step stays as long as its caption takes to read,
@@ -60,25 +61,34 @@ function followTheme(root) {
 
 // Marks ------------------------------------------------------------------------------------------------------------
 
-function drawText(parent, x, y, text, mark) {
+// A text that is wider than its room gets narrower letters, because the fonts of browsers differ.
+function drawText(parent, x, y, text, mark, room = 1.15 * text.length * mark.size * CHARACTER_WIDTH) {
   const attributes = { x, y, "font-size": mark.size, "text-anchor": mark.anchor ?? "middle", "xml:space": "preserve" };
   if (mark.is_bold) attributes["font-weight"] = "bold";
-  makeShape(parent, "text", attributes, text);
+  const shape = makeShape(parent, "text", attributes, text);
+  if (shape.getComputedTextLength() > room) {
+    shape.setAttribute("textLength", room);
+    shape.setAttribute("lengthAdjust", "spacingAndGlyphs");
+  }
 }
 
 // A rectangle that was there before stays, so the style sheet changes its size and its colours step by step.
 function drawBox(group, box, rectangle) {
-  rectangle ??= makeShape(group, "rect", { rx: 3 });
+  rectangle ??= makeShape(group, "rect");
+  rectangle.setAttribute("rx", Math.min(CORNER, box.width / 2, box.height / 2));
   rectangle.setAttribute("width", box.width);
   rectangle.setAttribute("height", box.height);
   rectangle.style.strokeDasharray = box.is_dashed ? "4 3" : "4 0"; // No "none": the dashes come step by step.
   if (box.hatch) {
     const className = group.mark && !group.mark.hatch ? "kg-late" : "";
-    makeShape(group, "path", { d: box.hatch, class: className, "clip-path": `inset(0 calc(100% - ${box.width}px) 0 0)` });
+    makeShape(group, "path", { d: box.hatch, class: className, "clip-path": `inset(0 calc(100% - ${box.width}px) 0 0 round ${CORNER}px)` });
   }
   const lines = box.lines ?? [];
   const first = box.height / 2 - ((lines.length - 1) * box.size * LINE_HEIGHT) / 2 + box.size * 0.35;
-  lines.forEach((line, number) => drawText(group, box.width / 2, first + number * box.size * LINE_HEIGHT, line, box));
+  lines.forEach((line, number) => {
+    const room = Math.max(box.width - 6, line.length * box.size * CHARACTER_WIDTH);
+    drawText(group, box.width / 2, first + number * box.size * LINE_HEIGHT, line, box, room);
+  });
 }
 
 function drawArrow(group, arrow) {
@@ -127,6 +137,8 @@ function drawMark(group, mark, waitMs) {
 // Following ----------------------------------------------------------------------------------------------------------
 
 const findScale = (svg) => svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+
+const isInside = ({ x, y }, box) => x >= box.x && x <= box.x + box.width && y >= box.y && y <= box.y + box.height;
 
 // Where a mark is from left to right, when it is there, and how much it says about a step.
 function findExtent(mark, isMoved) {
@@ -310,10 +322,12 @@ function drawScene(svg, marks, earlier, choose) {
   };
   let place = skip(svg.firstElementChild);
   const groups = new Map();
+  const boxes = marks.filter((mark) => mark.kind === "box" && !mark.is_hollow && !["muted", "page"].includes(mark.tone));
   for (const mark of marks) {
     const group = old.get(mark.key) ?? makeShape(svg, "g", { "data-key": mark.key });
     drawMark(group, mark, isStill ? 0 : waitMs + 1000 * (mark.delay ?? 0));
     group.mark = mark;
+    group.classList.toggle("kg-inside", mark.kind === "label" && boxes.some((box) => isInside(mark, box)));
     groups.set(mark, group);
     if (old.size && !old.has(mark.key) && !copied.includes(mark)) group.classList.add("kg-enters");
     group.onclick = mark.choice ? () => choose(...mark.choice) : null;
@@ -511,6 +525,7 @@ function mount(root, content, send, messageText = "", before = null) {
     role: "img",
     "aria-label": content.title,
   });
+  picture.classList.toggle("kg-bytes", Boolean(content.has_bytes));
   picture.style.setProperty("--width", content.width);
   picture.style.setProperty("--height", content.height);
   let isFolded = false;

@@ -123,6 +123,7 @@ CHARACTER_WIDTH = 0.61
 """The width of a character of the picture's font, as a part of the font size."""
 
 _HATCH_DISTANCE = 9
+_CORNER = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -317,7 +318,8 @@ def _draw_box(box: Box, colours: Colours) -> Iterator[str]:
         fill = hue
     elif box.is_hollow:
         fill = PAGE_COLOUR
-    place: dict[str, Any] = {"x": box.x, "y": box.y, "width": box.width, "height": box.height, "rx": 3}
+    place: dict[str, Any] = {"x": box.x, "y": box.y, "width": box.width, "height": box.height}
+    place["rx"] = min(_CORNER, box.width / 2, box.height / 2)
     opacity = 0.4 if box.is_gone else None
     dashes = "4 3" if box.is_dashed else None
     yield _draw("rect", **place, fill=fill, fill_opacity=opacity, stroke=line, stroke_dasharray=dashes)

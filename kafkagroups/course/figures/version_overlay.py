@@ -98,7 +98,7 @@ class VersionOverlay(Figure):
             return _draw(records, READERS[number], readings[number], cut)
 
         height = _ROW_HEIGHT * len(records) + 2
-        super().__init__(Content.draw("One commit in different value versions", height, controls, draw))
+        super().__init__(Content.draw("One commit in different value versions", height, controls, draw, has_bytes=True))
 
 
 def read_value(reader: Reader, key: bytes | None, value: bytes) -> Reading:

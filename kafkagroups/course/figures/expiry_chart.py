@@ -185,7 +185,7 @@ def _draw(step: int, case: _Case) -> Scene:
     marks += [replace(mark, delay=seconds) for mark in rows if not isinstance(mark, Box)]
     text += [f"{mark.key}: {mark.text}" for mark in rows if isinstance(mark, Label) and mark.tone is not Tone.ERROR]
     for name, top in _TITLE_TOPS.items():
-        marks.append(Label(f"title {name}", 4, top - 5, name, is_bold=True, is_pinned=True))
+        marks.append(Label(f"title {name}", 4, top - 5, name, is_bold=True, keeps_width=True))
     return Scene(tuple(marks), _explain(today, case), tuple(text))
 
 

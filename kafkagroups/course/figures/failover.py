@@ -114,11 +114,11 @@ def _draw(phase: str, sizes: list[int], asked: int, group: str, answer: str) -> 
     middle = left + 76
     lost = states[asked] == "dead"
     asks: dict[str, Any] = {"origin": "client", "is_dashed": lost, "delay": 0.6}
-    tells: dict[str, Any] = {"origin": f"asked {key}" if lost else f"memory {asked}", "delay": 1.2, "is_pinned": True}
+    tells: dict[str, Any] = {"origin": f"asked {key}" if lost else f"memory {asked}", "delay": 1.2, "keeps_width": True}
     marks += [
         Box("client", 4, 220, 552, 44, is_hollow=True),
-        Label("client title", 14, 239, "client", is_bold=True, is_pinned=True),
-        Label("answer title", 14, 255, "is told", is_pinned=True),
+        Label("client title", 14, 239, "client", is_bold=True, keeps_width=True),
+        Label("answer title", 14, 255, "is told", keeps_width=True),
         Arrow("question", middle, 219, middle, 191, Tone.NEW, is_dashed=lost),
         Box(f"asked {key}", left, 156, 152, 24, (f"{group}?",), Tone.NEW, **asks),
         Box(f"answer {key}", 84, 228, 222, 28, (answer,), tone, is_bold=True, **tells),

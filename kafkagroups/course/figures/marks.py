@@ -130,12 +130,12 @@ _CORNER = 5
 class _Timed:
     """How long a mark waits, and how long it moves, in seconds after what each step takes. An image ignores it.
 
-    With `is_pinned`, the mark stays in view where a narrow picture scrolls sideways.
+    With `keeps_width`, the mark is as wide in a narrow column as elsewhere.
     """
 
     delay: float = 0
     duration: float = 0
-    is_pinned: bool = False
+    keeps_width: bool = False
 
 
 @dataclass(frozen=True)
@@ -211,7 +211,7 @@ HATCHED = Box("replaced or removed", *KEY, tone=Tone.DEAD, is_gone=True)
 
 @dataclass(frozen=True)
 class Line:
-    """A line of text above the picture. Unlike a label, it wraps in a narrow column and never scrolls away."""
+    """A line of text above the picture. Unlike a label, it wraps in a narrow column."""
 
     text: str
     tone: Tone = Tone.PLAIN

@@ -9,7 +9,7 @@ from typing import Any
 from kafkagroups.coordinator import Errors, GroupCoordinator, TopicPartition
 from kafkagroups.course.broker import start_broker
 from kafkagroups.course.figures.figure import Content, Control, Figure, squeeze_right
-from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone
+from kafkagroups.course.figures.marks import Arrow, Box, Label, Line, Mark, Scene, Tone
 from kafkagroups.course.lesson_folders import find_data
 
 _COLUMN_WIDTH = 176
@@ -128,7 +128,8 @@ def _draw(phase: str, sizes: list[int], asked: int, group: str, answer: str) -> 
     for number, (state, size) in enumerate(zip(states, sizes, strict=True), 1):
         text += [f"broker {number}: {state}", f"memory of broker {number}: {_name_memory(state, size)}"]
     text += [f"group: {group}", f"broker {asked + 1} answers: {answer}"]
-    return Scene(tuple(marks), f"{phase[0].upper()}{phase[1:]}. {meaning}", tuple(text))
+    caption = f"{phase[0].upper()}{phase[1:]}. {meaning}"
+    return Scene(tuple(marks), caption, tuple(text), lines=(Line(f"broker {asked + 1} answers: {answer}", tone),))
 
 
 def _name_memory(state: str, size: int) -> str:

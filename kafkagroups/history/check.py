@@ -28,7 +28,7 @@ Source: ConsumerGroupMember.asConsumerGroupDescribeMember (4.2.1, 4.3.1); Stream
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -36,9 +36,7 @@ from kafkagroups.errors import UsageError
 from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.replay import LogKeys, read_keys
 from kafkagroups.history.cleanings import AfterCleaning, list_read_types
-from kafkagroups.history.finding import LOAD_KINDS, Finding, count_of, list_names, sort_findings
-from kafkagroups.history.group_rules import find_look_alikes
-from kafkagroups.history.partition_rules import find_count_change, find_uncleaned
+from kafkagroups.history.finding import CHECKED_KINDS, Finding, count_of, list_names, sort_findings
 from kafkagroups.history.passes import refuse_foreign_log
 from kafkagroups.history.replicas import is_same, list_answers
 from kafkagroups.history.scan import CountedTopic
@@ -212,7 +210,7 @@ def check_logs(topic: OpenTopic, target: Dialect | None = None) -> Check:
     """Return the verdict about a topic. `target` is the dialect after an upgrade, if another release is judged."""
     counted = CountedTopic(replace(topic, dialect=target or topic.dialect))
     refuse_foreign_log(counted.topic, counted.groups.partitions_of)
-    check = judge(counted, counted.read_stats(watches_groups=False))
+    check = judge(counted, counted.sum_stats(watches_groups=False))
     if target is None:
         return check
     refused = [replace(each, kind="refused") if each.kind == "load_failure" else each for each in check.findings]
@@ -221,27 +219,20 @@ def check_logs(topic: OpenTopic, target: Dialect | None = None) -> Check:
     return replace(check, dialect=topic.dialect, target=target, findings=sort_findings([*refused, *changes]))
 
 
-def judge(counted: CountedTopic, stats_of_logs: Iterable[Stats]) -> Check:
+def judge(counted: CountedTopic, stats: Stats) -> Check:
     dialect = counted.topic.dialect
-    whole = Stats()
-    findings: list[Finding] = []
+    findings = [finding for finding in stats.findings if finding.kind in CHECKED_KINDS]
     checks = {}
     after_cleaning = AfterCleaning(dialect)
-    for log, stats in zip(counted.topic.logs, stats_of_logs, strict=True):
+    for log in counted.topic.logs:
         number = log.partition
         loaded = counted.groups.partitions[number]
-        whole.add(stats)
         found = after_cleaning.find(log, loaded, counted.totals[number].types)
         findings += found or []
         outcome = (loaded.error, loaded.record_offset, loaded.damage)
         sizes = (loaded.records, log.size, loaded.records / RECORDS_LOADED_PER_SECOND)
         lost = stats.groups_lost[number]
         checks[number] = PartitionCheck(*outcome, *sizes, lost, found is not None, loaded.start, loaded.gaps)
-    findings += [finding for finding in whole.findings if finding.kind in LOAD_KINDS]
-    findings += find_uncleaned(whole, dialect)  # It takes longer to load each day.
-    findings += find_look_alikes(whole.known_groups)
-    if counted.topic_partitions.changed is not None:
-        findings.append(find_count_change(counted.topic_partitions.changed))
     return Check(counted.topic.path, dialect, None, checks, sort_findings(findings), counted.topic_partitions)
 
 

@@ -245,9 +245,8 @@ class LogFacts:
 def read_facts(topic: OpenTopic) -> LogFacts:
     counted = CountedTopic(topic)
     refuse_foreign_log(counted.topic, counted.groups.partitions_of)
-    stats_of_logs = list(counted.read_stats())
-    check = judge(counted, stats_of_logs)
-    stats = counted.sum_stats(stats_of_logs)
+    stats = counted.sum_stats()
+    check = judge(counted, stats)
     times = [time for part in stats.partitions.values() for time in (part.first_timestamp_ms, part.last_timestamp_ms)]
     known = [time for time in times if time is not None]
     axis = TimeAxis(min(known, default=-1), max(known, default=-1))

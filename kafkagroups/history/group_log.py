@@ -17,7 +17,7 @@ from functools import cached_property
 from itertools import chain
 from typing import Any, NamedTuple
 
-from kafkagroups.errors import BadBytes
+from kafkagroups.errors import BadBytes, LoadFailed
 from kafkagroups.groups import replay as readable
 from kafkagroups.groups.offsets import GROUP_ENDING_TYPES, Fate, StoredOffset, TopicPartition
 from kafkagroups.groups.replay import OFFSET_KEYS, get_topic_partition, read_control_type, read_keys
@@ -38,9 +38,12 @@ from kafkagroups.records.releases import (
     VersionRange,
     parse_newest_patch,
 )
-from kafkagroups.records.serde import ControlType, Record, UnknownContent
+from kafkagroups.records.serde import RECORD_TYPES, ControlType, Record, UnknownContent
 from kafkagroups.records.wire import MAX_STRING_BYTES, UUID
 from kafkagroups.records.written_versions import describe_writers, writers_of
+
+MAX_OLDER_RECORDS = 200
+"""How many older records of a group are left out in turn, to find the one that conflicts."""
 
 
 class GroupRecord(NamedTuple):
@@ -420,6 +423,32 @@ def load_group_logs(
             readable.fold_batches(log.partition, batches, dialect, fates)
         fates.settle(load.groups)
     return load.groups, logs
+
+
+def describe_conflict(log: GroupLog, partition: int | None, offset: int) -> str:
+    """Name the newest older record of a group without which the record at which a load fails is accepted.
+
+    There is none if the failure depends on other groups, or on commits.
+    """
+    steps = log.steps.get(partition, ())
+    own = [each for each in steps if isinstance(each, GroupRecord) and not each.is_offset and each.offset <= offset]
+
+    def loads_without(left_out: GroupRecord | None) -> bool:
+        shard = readable.empty_shard(partition, log.dialect)
+        with suppress(LoadFailed, BadBytes):
+            for each in own:
+                if each is not left_out:
+                    shard.replay_group(each.offset, each.record, log.group)
+            return True
+        return False
+
+    if not loads_without(None):
+        for older in reversed(own[-MAX_OLDER_RECORDS:-1]):
+            if loads_without(older):
+                member_id = getattr(older.record.key, "member_id", "")
+                name = f"{RECORD_TYPES[older.type].name}{f' of member {member_id}' if member_id else ''}"
+                return f" Record {offset} conflicts with the older record {older.offset} ({name})."
+    return ""
 
 
 def _has_one_encoding(group: str) -> bool:

@@ -75,7 +75,7 @@ def find_load_failures(groups: Groups, group_log: GroupLog) -> Iterator[LoadFail
 
 
 def add_details(group_log: GroupLog, retention_ms: int | None = None) -> dict[int | None, PartitionHistory]:
-    """Set `replaced`, `went_back`, `group_record`, `cause`, `what` and, before a tombstone, `why` in a settled log.
+    """Set what only `explain` sets in the records of a settled log, and `why` before a tombstone.
 
     `retention_ms` is the broker's offsets.retention.minutes. Return the history of the group in each partition.
     """
@@ -92,10 +92,6 @@ def add_details(group_log: GroupLog, retention_ms: int | None = None) -> dict[in
         contents = read_group_records(group_log, history)
         for entry in entries:
             if entry.committed is not None and not entry.is_unreadable:
-                entry.replaced = history.offsets.replaced.get(entry.offset)
-                entry.went_back = entry.offset in history.offsets.rewinds
-                entry.skipped = entry.offset in history.offsets.skips
-                entry.what = (history.offsets.rewinds | history.offsets.skips).get(entry.offset)
                 position = history.offsets.positions.get(entry.key) if entry.key else None
                 if position is not None and position.is_of_old_topic and position.record == entry.offset:
                     entry.what = f"{entry.key}: {position.now} was a position in the topic before, with another id."
@@ -104,8 +100,6 @@ def add_details(group_log: GroupLog, retention_ms: int | None = None) -> dict[in
             entry.what = " ".join(sentences.get(entry.offset, ())) or entry.what
             if entry.key is None:
                 entry.group_record = contents.get(entry.offset)
-            if entry.fate is Fate.TOMBSTONE:
-                entry.cause = history.offsets.causes.get(entry.offset)
         _explain_survivors(entries, is_classic=dialect.coordinator == "classic")
     return histories
 

@@ -47,7 +47,7 @@ MAX_OLDER_RECORDS = 200
 
 
 class GroupRecord(NamedTuple):
-    """A record of the group.
+    """A record of the group, whose fate is in `entry`.
 
     `timestamp` is in ms since 1970; -1: the record has none. `batch_offset` is the base offset of the batch, and
     `first_offset` that of its first record. `producer_id` is -1 if the batch has none. `is_pending` says whether the
@@ -55,6 +55,7 @@ class GroupRecord(NamedTuple):
     of the batch. `deleted_with` are the other groups whose offsets of the topic the batch of a tombstone also deletes.
     """
 
+    entry: RecordFate
     offset: int
     timestamp: int
     record: Record
@@ -326,7 +327,7 @@ class GroupLogs(Fates):
             if is_pending:
                 self._open_groups.setdefault(batch.producer_id, set()).add(entry.group)
             origin = (batch.base_offset, batch.records[0].offset, batch.producer_id)
-            place = (entry.offset, entry.timestamp, record, *origin, is_pending, batch.partition_leader_epoch)
+            place = (entry, entry.offset, entry.timestamp, record, *origin, is_pending, batch.partition_leader_epoch)
             others = {group for group, topic in self._deleted if entry.key and topic == entry.key.topic} - {entry.group}
             self._add_step(entry.group, GroupRecord(*place, tuple(sorted(others))))
         return entries

@@ -203,10 +203,6 @@ class GroupStore(ABC):
     def is_loading(self, group_id: str) -> bool:
         return self.partition_for(group_id) in self.loading
 
-    def is_missing(self, group_id: str) -> bool:
-        group = self.get_group(group_id)
-        return self.is_local(group_id) and (group is None or group.state is ClassicState.DEAD)
-
     def accept_epoch(self, partition: int, epoch: int) -> bool:
         """Return False if the partition has a newer coordinator epoch. Otherwise store `epoch` and return True."""
         newest_epoch = max(epoch, self.epochs.get(partition, epoch))

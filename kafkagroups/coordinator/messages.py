@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from enum import IntEnum
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from kafkagroups.groups.living_groups import CONSUMER, ClassicGroup, ClassicMember
 from kafkagroups.groups.offsets import TopicPartition
@@ -130,10 +130,19 @@ def convert_heartbeat_error(error: Errors, message: str | None = None) -> Errors
 class Refusal(Exception):
     """A request is refused: nothing is written, and the client gets the error and the text; None: only the error."""
 
-    def __init__(self, error: Errors, message: str | None) -> None:
+    def __init__(self, error: Errors, message: str | None = None) -> None:
         super().__init__(message or error.name)
         self.error = error
         self.message = message
+
+
+def find_error(check: Callable[..., object], *args: Any, **kwargs: Any) -> Errors:
+    """Return the error with which a check refuses its arguments; NONE if it accepts them."""
+    try:
+        check(*args, **kwargs)
+    except Refusal as refusal:
+        return refusal.error
+    return Errors.NONE
 
 
 T = TypeVar("T")

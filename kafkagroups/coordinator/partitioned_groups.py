@@ -278,6 +278,8 @@ class PartitionedGroups(GroupStore):
     def __init__(self, settings: Settings, logs: OffsetsLogs, clock: Clock) -> None:
         super().__init__(settings, logs, clock)
         self.runtimes: dict[int, PartitionRuntime] = {}
+        self.after_write: list[Callable[[], None]] = []
+        """What is done after the request that is being handled."""
         self._due: list[Timer] = []
 
     # Partitions
@@ -390,7 +392,11 @@ class PartitionedGroups(GroupStore):
         self.find_runtime(group.group_id).append_group_records([record], complete)
 
     def write(self, group_id: str, handler: Callable[[], Result[T]], refuse: Refuse[T]) -> ResponseFuture[T]:
-        return self.find_runtime(group_id).write(lambda shard: handler(), refuse)
+        response = self.find_runtime(group_id).write(lambda shard: handler(), refuse)
+        actions, self.after_write = self.after_write, []
+        for act in actions:
+            act()
+        return response
 
     # Offsets
 

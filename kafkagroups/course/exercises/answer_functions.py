@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kafkagroups.coordinator import Clock, DiskLogs, GroupCoordinator
-from kafkagroups.coordinator.messages import Errors, OffsetCommitRequest, convert_event_error
+from kafkagroups.coordinator.messages import Errors, OffsetCommitRequest, convert_event_error, find_error
 from kafkagroups.course.exercises.exercise import ExerciseFunction, make_commit
 from kafkagroups.groups.expiration import find_expired_offsets
 from kafkagroups.groups.group import ClassicState
@@ -129,7 +129,7 @@ def _answer_commit(group: CommittingGroup, member_id: str, generation: int) -> s
     # Nothing is appended to the log, so this folder is never created.
     broker = GroupCoordinator(DiskLogs("nowhere"), Clock(), new_member_id=str)
     commit = OffsetCommitRequest("g", {}, generation=generation, member_id=member_id)
-    return broker.validator.validate_commit(living_group, commit).name
+    return find_error(broker.validator.validate_commit, living_group, commit).name
 
 
 def _answer_commit_wrongly(mistake: str, group: CommittingGroup, member_id: str, generation: int) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from copy import copy
+from dataclasses import replace
 from functools import partial
 
 from kafkagroups.coordinator import messages
@@ -60,31 +61,36 @@ class MemberRequests(Requests):
         if self.settings.is_before(2, 3):  # These brokers have no static members (KIP-345).
             joining.group_instance_id = None
         is_new = not joining.member_id
-        generation: int | None = None
-        group: ClassicGroup | None = None
-        creates_group = False
+
+        def refuse(error: Errors, member_id: str = "") -> ResponseFuture[messages.JoinGroupResult]:
+            response.complete(self._build_error_result(member_id, error))
+            return response
+
         error = find_error(self._check_request, group_id, joining)
-        modern_group = self.manager.find_modern_group(group_id) if error is Errors.NONE else None
+        if error is not Errors.NONE:
+            is_of_partition = error in (Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.NOT_COORDINATOR)
+            hides_member_id = is_of_partition and self.settings.is_at_least(4, 0)
+            hides_member_id |= error is Errors.GROUP_AUTHORIZATION_FAILED
+            return refuse(error, "" if hides_member_id else joining.member_id)
+        modern_group = self.manager.find_modern_group(group_id)
         if modern_group is not None and (modern_group.members or modern_group.type == "share"):
             return self._join_modern_group(modern_group, joining, request)
         tombstones = () if modern_group is None else self.manager.remove_empty_group(modern_group)
-        if error is Errors.NONE:
-            group = self.manager.get_group(group_id)
-            creates_group = is_new and group is None
-            if creates_group:
-                group = self.manager.build_group(group_id)
-            error = Errors.UNKNOWN_MEMBER_ID if group is None else find_error(self._check_member, group, joining)
-        if error is Errors.NONE and group is not None and is_new:
+        group = self.manager.get_group(group_id)
+        creates_group = group is None
+        if group is None:
+            if not is_new:
+                return refuse(Errors.UNKNOWN_MEMBER_ID, joining.member_id)
+            group = self.manager.build_group(group_id)
+        error = find_error(self._check_member, group, joining)
+        is_too_large = error is Errors.GROUP_MAX_SIZE_REACHED
+        if error is Errors.NONE and is_new:
             joining.member_id = self._create_member_id(group, joining)
         # If `_create_member_id` raises UsageError, the new group must not be in the cache.
-        if group is not None:
-            generation = group.generation
-            self.manager.add_group(group)
-        if error is not Errors.NONE or group is None:
-            hides_member_id = error in (Errors.GROUP_AUTHORIZATION_FAILED, Errors.GROUP_MAX_SIZE_REACHED)
-            is_of_partition = error in (Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.NOT_COORDINATOR)
-            hides_member_id |= is_of_partition and self.settings.is_at_least(4, 0)
-            response.complete(self._build_error_result("" if hides_member_id else joining.member_id, error))
+        self.manager.add_group(group)
+        generation = group.generation
+        if error is not Errors.NONE:
+            refuse(error, "" if is_too_large else joining.member_id)
         elif is_new:
             self._join_new_member(group, request, joining)
         elif joining.member_id in group.members:
@@ -92,22 +98,16 @@ class MemberRequests(Requests):
         elif joining.group_instance_id is not None:
             # The member id is pending, and only dynamic members receive pending member ids. If a static member uses
             # a pending member id, Kafka throws an IllegalStateException.
-            response.complete(self._build_error_result("", Errors.UNKNOWN_SERVER_ERROR))
+            refuse(Errors.UNKNOWN_SERVER_ERROR)
         else:
             self.rebalances.add_member(group, joining)
-        if group is not None:
-            # Since 4.0 the removal of a member that does not fit into the group completes nothing.
-            if error is not Errors.GROUP_MAX_SIZE_REACHED or self.settings.is_before(4, 0):
-                self.rebalances.try_complete_join(group)
-            # The next generation could not begin (`ClassicGroup.start_next_generation`).
-            if group.state is ClassicState.PREPARING_REBALANCE and group.generation != generation:
-                response.complete(self._build_error_result("", Errors.UNKNOWN_SERVER_ERROR))
-            self.manager.end_join(
-                group,
-                is_new=creates_group,
-                refuse=lambda error: response.complete(self._build_error_result("", error)),
-                tombstones=tombstones,
-            )
+        # Since 4.0 the removal of a member that does not fit into the group completes nothing.
+        if not is_too_large or self.settings.is_before(4, 0):
+            self.rebalances.try_complete_join(group)
+        # The next generation could not begin (`ClassicGroup.start_next_generation`).
+        if group.state is ClassicState.PREPARING_REBALANCE and group.generation != generation:
+            refuse(Errors.UNKNOWN_SERVER_ERROR)
+        self.manager.end_join(group, is_new=creates_group, refuse=refuse, tombstones=tombstones)
         return response
 
     def _join_modern_group(
@@ -182,14 +182,10 @@ class MemberRequests(Requests):
 
         In a Stable group, the leader always starts one, because a topic may have new partitions.
         """
-        is_unchanged = member.protocols == joining.protocols
-        is_leader = group.leader == member.member_id
-        if group.state is ClassicState.COMPLETING_REBALANCE and is_unchanged:
-            messages.answer_join(
-                joining, messages.build_join_result(group, Errors.NONE, member.member_id, with_members=is_leader)
-            )
-        elif group.state is ClassicState.STABLE and is_unchanged and not is_leader:
-            messages.answer_join(joining, messages.build_join_result(group, Errors.NONE, member.member_id))
+        follows = group.state is ClassicState.STABLE and group.leader != member.member_id
+        has_generation = group.state is ClassicState.COMPLETING_REBALANCE or follows
+        if has_generation and member.protocols == joining.protocols:
+            messages.answer_join(joining, messages.build_join_result(group, member.member_id))
         else:
             self.rebalances.update_member(member, joining)
             self.rebalances.maybe_prepare(group)
@@ -248,18 +244,12 @@ class MemberRequests(Requests):
                     return  # The member was replaced again. Kafka throws an IllegalArgumentException here.
                 group.replace_static_member(instance_id, new_id, previous.member_id)
                 self.rebalances.restart_session(group, member)
-                messages.answer_join(joining, messages.build_join_result(group, error, "", leader=previous_leader))
+                result = messages.build_join_result(group, "", previous_leader)
+                messages.answer_join(joining, replace(result, error=error))
                 return
-            must_skip_assignment = can_skip_assignment and group.leader == member.member_id
-            result = messages.build_join_result(
-                group,
-                Errors.NONE,
-                member.member_id,
-                leader=None if can_skip_assignment else previous_leader,
-                with_members=must_skip_assignment,
-                skip_assignment=must_skip_assignment,
-            )
-            messages.answer_join(member, result)
+            leader = group.leader if can_skip_assignment else previous_leader
+            result = messages.build_join_result(group, member.member_id, leader)
+            messages.answer_join(member, replace(result, skip_assignment=leader == member.member_id))
 
         assignments = {group_member.member_id: group_member.assignment for group_member in group.ordered_members()}
         self.manager.store_group(group, assignments, complete)

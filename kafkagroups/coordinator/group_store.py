@@ -285,7 +285,7 @@ class GroupStore(ABC):
 
     @abstractmethod
     def end_join(
-        self, group: ClassicGroup, *, is_new: bool, refuse: Callable[[Errors], None], tombstones: Sequence[Record]
+        self, group: ClassicGroup, *, is_new: bool, refuse: Callable[[Errors], object], tombstones: Sequence[Record]
     ) -> None:
         """Note that a JoinGroup is handled, and whether it created the group.
 

@@ -358,28 +358,17 @@ class ResponseFuture(Generic[T]):
         return f"ResponseFuture({self._value!r})" if self.done else "ResponseFuture(waiting)"
 
 
-def build_join_result(
-    group: ClassicGroup,
-    error: Errors,
-    member_id: str,
-    *,
-    leader: str | None = None,
-    with_members: bool = False,
-    skip_assignment: bool = False,
-) -> JoinGroupResult:
-    """`leader` is the leader's member id in the result; None: the current leader. `with_members` adds all members of
-    the group, as the leader needs them.
-    """
+def build_join_result(group: ClassicGroup, member_id: str, leader: str | None = None) -> JoinGroupResult:
+    """`leader` is the leader's member id in the result; None: the current leader. Only the leader gets the members."""
     leader_id = group.leader if leader is None else leader
-    members = group.ordered_members() if with_members else []
+    members = group.ordered_members() if leader_id == member_id else []
     return JoinGroupResult(
-        error,
+        Errors.NONE,
         member_id,
-        generation=group.generation,
-        protocol_type=group.protocol_type,
-        protocol=group.protocol,
-        leader=leader_id or "",
-        skip_assignment=skip_assignment,
+        group.generation,
+        group.protocol_type,
+        group.protocol,
+        leader_id or "",
         members=tuple(
             JoinedMember(member.member_id, member.group_instance_id, member.find_metadata(group.protocol))
             for member in members

@@ -363,7 +363,7 @@ class PartitionedGroups(GroupStore):
         return due
 
     def end_join(
-        self, group: ClassicGroup, *, is_new: bool, refuse: Callable[[Errors], None], tombstones: Sequence[Record]
+        self, group: ClassicGroup, *, is_new: bool, refuse: Callable[[Errors], object], tombstones: Sequence[Record]
     ) -> None:
         """Append an Empty record if the JoinGroup created the group. Then run the actions that are due.
 

@@ -24,7 +24,7 @@ CEILINGS = {
     "coordinator": 5713,
     "course": 6901,
     "engine": 2552,
-    "groups": 2148,
+    "groups": 2115,
     "history": 5296,
     "html_report": 495,
     "kafka_tools": 414,

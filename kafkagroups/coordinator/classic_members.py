@@ -46,8 +46,8 @@ from kafkagroups.coordinator.protocol_conversion import (
     refuse_upgrade,
 )
 from kafkagroups.errors import InvalidRecord
-from kafkagroups.groups.group import ClassicState
-from kafkagroups.groups.living_groups import CONSUMER, ClassicGroup, ClassicMember
+from kafkagroups.groups.group import CONSUMER, ClassicState
+from kafkagroups.groups.living_groups import ClassicGroup, ClassicMember
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.modern_replay import apply_record, create_group
 from kafkagroups.records import consumer_protocol

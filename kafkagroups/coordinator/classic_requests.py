@@ -27,8 +27,8 @@ from kafkagroups.coordinator.request_validation import (
     check_fields_of,
 )
 from kafkagroups.errors import UsageError
-from kafkagroups.groups.group import ClassicState
-from kafkagroups.groups.living_groups import CONSUMER, ClassicGroup, ClassicMember, build_classic_member
+from kafkagroups.groups.group import CONSUMER, ClassicState
+from kafkagroups.groups.living_groups import ClassicGroup, ClassicMember, build_classic_member
 from kafkagroups.groups.modern_group import ModernGroup
 
 

@@ -25,7 +25,7 @@ from kafkagroups.coordinator.clock import SHORTEST_DELAY_MS
 from kafkagroups.coordinator.consumer_members import ConsumerMember, Partitions, find_static_member, read_members
 from kafkagroups.coordinator.group_store import GroupStore, Result
 from kafkagroups.coordinator.messages import Errors, Refusal
-from kafkagroups.groups.living_groups import CONSUMER
+from kafkagroups.groups.group import CONSUMER
 from kafkagroups.groups.map_orders import java_map_order, java_set_order, timeline_map_order
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.topic_patterns import compile_pattern, resolve_patterns

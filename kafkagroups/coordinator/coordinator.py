@@ -36,8 +36,8 @@ from kafkagroups.coordinator.request_validation import (
 )
 from kafkagroups.coordinator.settings import Settings
 from kafkagroups.errors import BadBytes, UsageError
-from kafkagroups.groups.group import ClassicState
-from kafkagroups.groups.living_groups import CONSUMER, ClassicGroup, LivingGroup
+from kafkagroups.groups.group import CONSUMER, ClassicState
+from kafkagroups.groups.living_groups import ClassicGroup, LivingGroup
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.replay import LogKeys, read_keys
 from kafkagroups.records.releases import dialect
@@ -125,7 +125,7 @@ class GroupCoordinator(MemberRequests, OffsetRequests):
                     member.group_instance_id,
                     member.client_id,
                     member.client_host,
-                    b"" if protocol is None else member.find_metadata(protocol),
+                    member.find_metadata(protocol),
                     member.assignment if is_stable or self.settings.is_at_least(4, 0) else b"",
                 )
                 for member in group.ordered_members()

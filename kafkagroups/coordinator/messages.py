@@ -13,7 +13,8 @@ from dataclasses import KW_ONLY, dataclass, field
 from enum import IntEnum
 from typing import Any, Generic, TypeVar, cast
 
-from kafkagroups.groups.living_groups import CONSUMER, ClassicGroup, ClassicMember
+from kafkagroups.groups.group import CONSUMER
+from kafkagroups.groups.living_groups import ClassicGroup, ClassicMember
 from kafkagroups.groups.offsets import TopicPartition
 
 

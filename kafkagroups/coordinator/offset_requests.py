@@ -16,8 +16,8 @@ from kafkagroups.coordinator.consumer_requests import ConsumerGroupRequests
 from kafkagroups.coordinator.group_store import NO_PRODUCER, AnswerCommit, Result
 from kafkagroups.coordinator.messages import CommitErrors, Errors, Refusal, ResponseFuture
 from kafkagroups.coordinator.request_validation import ListOf, check_fields, check_fields_of
-from kafkagroups.groups.group import ClassicState
-from kafkagroups.groups.living_groups import CONSUMER, NOT_APPENDED, ClassicGroup, LivingGroup
+from kafkagroups.groups.group import CONSUMER, ClassicState
+from kafkagroups.groups.living_groups import NOT_APPENDED, ClassicGroup, LivingGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.records.releases import Version
 from kafkagroups.records.wire import INT32, to_int64, utf16_length

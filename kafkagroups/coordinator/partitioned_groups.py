@@ -372,7 +372,7 @@ class PartitionedGroups(GroupStore):
         """
         if is_new:
             empty_group = self.build_group(group.group_id)
-            empty_group.state_timestamp = group.state_timestamp
+            empty_group.current_state_timestamp = group.current_state_timestamp
 
             def complete(error: Errors) -> None:
                 if error is not Errors.NONE:

@@ -93,7 +93,7 @@ ProtocolLists = list[list[str]]
 
 
 def _select_protocol(members: ProtocolLists) -> str:
-    group = ClassicGroup(group_id="g", kafka=(3, 9, 2), state_timestamp=None)
+    group = ClassicGroup(group_id="g", kafka=(3, 9, 2), current_state_timestamp=None)
     for number, names in enumerate(members):
         group.add(ClassicMember(f"m{number}", None, "", "", 0, 0, "consumer", [(name, b"") for name in names]))
     return group.select_protocol()
@@ -179,7 +179,7 @@ def _list_expired(group: ExpiringGroup, now: int, retention: int) -> list[str]:
     classic_group = ClassicGroup(
         group_id="g",
         kafka=(3, 9, 2),
-        state_timestamp=group.state_start,
+        current_state_timestamp=group.state_start,
         state=ClassicState(group.state),
         protocol_type=group.type or None,
     )

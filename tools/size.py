@@ -28,7 +28,7 @@ CEILINGS = {
     "history": 5296,
     "html_report": 495,
     "kafka_tools": 414,
-    "loading": 2129,
+    "loading": 2112,
     "log": 2491,
     "records": 1881,
     "repair": 2235,

@@ -32,7 +32,7 @@ CEILINGS = {
     "log": 2491,
     "records": 1881,
     "repair": 2235,
-    "spark": 1704,
+    "spark": 1699,
     "synth": 621,
 }
 """The largest number of lines of code of each package."""

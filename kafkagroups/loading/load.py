@@ -288,11 +288,14 @@ class OpenTopic:
         logs are only a part of it.
         """
         engine = engine or self.chosen_engine
-        whole = whole or WholeTopic(self.find_partitions(), {})
-        times = LogTimes(self.logs, self.dialect, {log.partition: self.stop for log in self.logs}, engine.name)
         shards = engine.fold_logs(self.logs, self.dialect, self.stop, threads=self.threads, count_bytes=count_bytes)
         with closing(shards):
-            return combine_shards(shards, self.dialect, self.path, whole, times)
+            return self.combine(shards, engine.name, whole)
+
+    def combine(self, shards: Iterable[Shard], engine: str, whole: WholeTopic | None = None) -> Groups:
+        whole = whole or WholeTopic(self.find_partitions(), {})
+        times = LogTimes(self.logs, self.dialect, {log.partition: self.stop for log in self.logs}, engine)
+        return combine_shards(shards, self.dialect, self.path, whole, times)
 
 
 def is_folder(logs: Sequence[Log], path: str) -> bool:

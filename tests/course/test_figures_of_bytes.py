@@ -1,4 +1,4 @@
-"""The figures of bytes: compared with `annotate` and with the package's recovery. test_figures.py freezes the scenes."""
+"""The figures of bytes, next to `annotate` and the package's recovery. test_figures.py freezes their scenes."""
 
 from functools import cache, partial
 from pathlib import Path

@@ -122,31 +122,6 @@ def test_marks_move_come_and_go(browser, named_figure):
     assert changes["no-preference"] == changes["reduce"]
 
 
-def test_a_copy_comes_from_its_origin(browser):
-    """The first record of a load starts at its cell and goes down into the memory."""
-    page = open_figure(browser, FIGURES["load-tape"](), "light", 1280, reduced_motion="no-preference")
-    page.get_by_role("slider").fill("0")
-    page.wait_for_function("() => !document.querySelector('.kg-leaves')")
-    _, *states = page.evaluate(WATCH_A_STEP, 900)["states"]
-    heights = [state["new billing offset 10"][1] for state in states]
-    cell = states[0]["cell 0"][1]
-    assert cell <= heights[0] < heights[-1]
-    assert heights == sorted(heights)
-    page.context.close()
-
-
-def test_a_replaced_mark_stays_until_its_successor_is_there(browser):
-    """In step 4, the offset of record 2 replaces that of record 0. The figure opens at step 3."""
-    page = open_figure(browser, FIGURES["two-maps"](), "light", 1280, reduced_motion="no-preference")
-    page.evaluate(
-        "() => [...document.querySelectorAll('.kg-figure button')].find((b) => b.textContent === 'next').click()"
-    )
-    opacity = page.evaluate("() => Number(getComputedStyle(document.querySelector('.kg-leaves')).opacity)")
-    assert opacity == 1
-    page.wait_for_function("() => !document.querySelector('.kg-leaves')")
-    page.context.close()
-
-
 def test_a_sequence_plays_and_pauses(browser):
     """The button plays the steps from the first to the last one, wherever the figure opens. A step by hand ends it."""
     figure = FIGURES["two-maps"]()
@@ -166,15 +141,6 @@ def test_a_sequence_plays_and_pauses(browser):
     page.clock.run_for(9_000)
     assert place.inner_text().startswith("step 2 of")
     assert play.count() == 1
-    page.context.close()
-
-
-def test_a_story_begins_without_what_was_there_before(browser):
-    """The figure of a batch opens at its checksum. Its first field comes at once."""
-    page = open_figure(browser, FIGURES["byte-ribbon-batch"](), "light", 390, reduced_motion="no-preference")
-    page.get_by_role("button", name="play").click()
-    assert page.locator(".kg-place").inner_text().startswith("field 1 of")
-    assert page.locator(".kg-leaves, .kg-copies, .kg-old").count() == 0
     page.context.close()
 
 

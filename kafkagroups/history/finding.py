@@ -99,8 +99,9 @@ TRANSACTIONS_TOOL = ("kafka-transactions.sh", "--bootstrap-server", "HOST:PORT")
 REMEDIES = {
     "busy_group": "Find the program first, because two programs can share a group id: kafkagroups stats --by writer "
     "shows who commits. Let that one commit less often, for example every 5 s and not after each record.",
-    "damage": "A broker that recovers the log cuts it here and loses everything after it. Copy the partition's folder "
-    "first; kafkagroups load PATH --past-damage reads the groups and offsets on both sides of the gap.",
+    "damage": "A recovery cuts the log here, and loses everything after it. Copy the partition's folder before a "
+    "broker starts: kafkagroups load PATH --past-damage reads both sides of the damage. If there is another replica, "
+    "compare the two, and let the whole one lead: kafkagroups diff.",
     "deleted_segments": "Before a broker restarts or the leadership moves, write down the offsets: "
     "kafka-consumer-groups.sh still shows them, as long as a coordinator has them in memory. The topic needs "
     "cleanup.policy=compact and nothing else:",

@@ -39,34 +39,12 @@ MAX_SIZE_TO_TRY = 16 * 2**20
 """Up to this size in bytes, a partition that fails is loaded with every checked release, to name those that load it."""
 
 
-def find_gaps(partition: Partition) -> Iterator[Finding]:
-    for gap in partition.loaded.gaps or ():
-        last = gap.to_offset - 1
-        missing = f"; offset {last} is missing" if last == gap.from_offset else ""
-        missing = f"; offsets {gap.from_offset} to {last} are missing" if last > gap.from_offset else missing
-        what = f"{gap.bytes} bytes are damaged from byte {gap.position} of {gap.file} on: {gap.reason}{missing}."
-        yield partition.finding(gap.from_offset, "damage", what)
-
-
 def find_damage(partition: Partition) -> Iterator[Finding]:
     damage = partition.loaded.damage
-    if damage is None:
-        return
-    what = f"The log is damaged at byte {damage.position} of {damage.file}: {damage.reason}."
-    copying = "Copy the partition's folder before a broker starts."
-    count = damage.readable_batches_after
-    batches = "1 readable batch" if count == 1 else f"{count} readable batches"
-    of_groups = f" of {list_names(damage.groups_after)}" if damage.groups_after else ""
-    remedy = (
-        f"A recovery cuts the log here, and {batches}{of_groups} are lost. {copying} To read what follows the damage, "
-        "add --past-damage. If there is another replica, compare the two, and let the whole one lead: kafkagroups diff."
-    )
-    if not count:
-        remedy = (
-            f"A recovery cuts the log here; no readable batch follows. {copying} If there is another replica, "
-            "compare the two: kafkagroups diff."
-        )
-    yield partition.finding(damage.offset, "damage", what, remedy)
+    if damage is not None:
+        yield partition.finding(damage.offset, "damage", f"The log is damaged: {damage}.")
+    for gap in partition.loaded.gaps or ():
+        yield partition.finding(gap.from_offset, "damage", f"The log is damaged: {gap}.")
 
 
 def find_zeros(partition: Partition) -> Iterator[Finding]:
@@ -289,5 +267,5 @@ def _find_ranges(log: Log, coordinator: Coordinator, versions: tuple[str, ...]) 
             yield names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
 
 
-RULES = (find_damage, find_gaps, find_zeros, find_failed_start, find_large_heap)
+RULES = (find_damage, find_zeros, find_failed_start, find_large_heap)
 """The rules that need no second pass."""

@@ -25,7 +25,7 @@ from kafkagroups.groups.offsets import CLASSIC_GROUP_TYPE, TopicPartition
 from kafkagroups.helpers import MAX_INT64
 from kafkagroups.history.event import Cause, Event, Position, event_json, finish_positions, sort_rewound
 from kafkagroups.history.finding import count_of, describe_duration, describe_time, list_groups, list_names, name_record
-from kafkagroups.history.group_events import MEMBERS, NOTHING, GroupEvents, add_to_sentence
+from kafkagroups.history.group_events import CONSUMER, MEMBERS, NOTHING, GroupEvents, add_to_sentence
 from kafkagroups.history.group_log import GroupHistory, GroupLog, GroupRecord, Marker, Step, load_group_logs
 from kafkagroups.history.group_rules import find_expiry_in_use, find_unowned
 from kafkagroups.history.offset_events import OffsetEvents
@@ -51,9 +51,6 @@ DELETED_TOGETHER_MS = 60_000
 
 MIN_SILENCE_MS = 30_000
 """Six intervals of a consumer that commits automatically (auto.commit.interval.ms)."""
-TARGET_ASSIGNMENT = 7
-CURRENT_ASSIGNMENT = 8
-"""The record type of what a member of a consumer group has now, and of its state."""
 
 
 def describe_gap(
@@ -323,8 +320,6 @@ def find_waiting_members(history: PartitionHistory) -> Iterator[WaitingMember]:
     group = history.group.state
     names = {topic_id: name for name, topic_id in {**group.topic_ids, **history.offsets.topic_ids}.items()}
     owners = {key: member_id for member_id, keys in group.assigned.items() for key in keys}
-    begins: dict[str, GroupRecord] = {}
-    """By member id: the record with which the member got its present state."""
 
     def name_partition(topic_id: str, number: int) -> str:
         return f"{names.get(topic_id, topic_id)}-{number}"
@@ -333,19 +328,9 @@ def find_waiting_members(history: PartitionHistory) -> Iterator[WaitingMember]:
         owner = group.members.get(owners[key])
         return f"{name_partition(*key)} ({owners[key] if owner is None else owner.name})"
 
-    targets: dict[str, frozenset[tuple[str, int]]] = {}
-    for step in history.steps:
-        if isinstance(step, GroupRecord) and step.type in (CURRENT_ASSIGNMENT, TARGET_ASSIGNMENT):
-            member_id = str(getattr(step.record.key, "member_id", ""))
-            before = begins.get(member_id)
-            if step.type == TARGET_ASSIGNMENT:
-                topics = () if step.value is None else step.value.topic_partitions
-                targets[member_id] = frozenset((each.topic_id, number) for each in topics for number in each.partitions)
-            elif before is None or _get_progress(before) != _get_progress(step):
-                begins[member_id] = step
-    for member_id, begin in begins.items():
+    for member_id, begin in group.since.items() if group.type == CONSUMER else ():
         member = group.members.get(member_id)
-        if begin.value is None or member is None or MEMBER_STATES["consumer"].get(begin.value.state) == "Stable":
+        if member is None or MEMBER_STATES[CONSUMER].get(begin.value.state) == "Stable":
             continue
         what = f"{member.description}, since {describe_time(begin.timestamp)} (record {begin.offset}): "
         pending = begin.value.partitions_pending_revocation
@@ -359,15 +344,11 @@ def find_waiting_members(history: PartitionHistory) -> Iterator[WaitingMember]:
             kept = [name_partition(*key) for key in group.assigned.get(member_id, NOTHING)]
             what += f" Until then, it keeps {list_groups(kept)}."
         elif not partitions:
-            missing = targets.get(member_id, NOTHING) - group.assigned.get(member_id, NOTHING)
+            missing = group.targets.get(member_id, NOTHING) - group.assigned.get(member_id, NOTHING)
             held = [name_held(key) for key in sorted(missing & owners.keys())]
             waits = f"waits for partitions that other members still have{': ' if held else ''}{list_names(held)}."
             what += "its partitions are free: it gets them with its next heartbeat." if missing and not held else waits
         yield WaitingMember(begin.offset, begin.timestamp, partitions, what)
-
-
-def _get_progress(step: GroupRecord) -> Any:
-    return step.value and (step.value.state, step.value.partitions_pending_revocation)
 
 
 class PartitionHistory:

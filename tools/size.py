@@ -25,7 +25,7 @@ CEILINGS = {
     "course": 6901,
     "engine": 2552,
     "groups": 2148,
-    "history": 5257,
+    "history": 5245,
     "html_report": 491,
     "kafka_tools": 414,
     "loading": 2151,

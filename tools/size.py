@@ -26,7 +26,7 @@ CEILINGS = {
     "engine": 2552,
     "groups": 2148,
     "history": 5245,
-    "html_report": 491,
+    "html_report": 480,
     "kafka_tools": 414,
     "loading": 2151,
     "log": 2491,

@@ -57,7 +57,7 @@ def _print_stats(args: Options, topic: Topic, statistics: stats.Stats) -> None:
     rules = topic.dialect
     partitions = statistics.partitions
     largest = sorted(partitions.items(), key=lambda item: -item[1].bytes)[:top]
-    commits, aborts = (_sum(statistics, f"{kind}_markers") for kind in ("commit", "abort"))
+    commits, aborts = (statistics.total(f"{kind}_markers") for kind in ("commit", "abort"))
     rows = _sum_families(statistics)
     findings = statistics.findings
     print_text(f"{topic.path}: {count_of(len(findings), 'finding') if findings else 'no findings about the log'}.")
@@ -95,7 +95,7 @@ def _print_stats(args: Options, topic: Topic, statistics: stats.Stats) -> None:
     _print_open_transactions(statistics)
     _print_cleaning(statistics, largest)
     _print_versions(largest)
-    records = _sum(statistics, "records")
+    records = statistics.total("records")
     if records >= stats.RECORDS_LOADED_PER_SECOND:
         print_text(
             f"A broker needs about {records / stats.RECORDS_LOADED_PER_SECOND:.0f} s to load {records} records "
@@ -104,10 +104,6 @@ def _print_stats(args: Options, topic: Topic, statistics: stats.Stats) -> None:
     # The change of the partition count is a finding.
     answers.print_topic_partitions(replace(statistics.topic_partitions, changed=None), rules.coordinator)
     answers.print_gaps({number: part.gaps for number, part in partitions.items()})
-
-
-def _sum(statistics: stats.Stats, name: str) -> int:
-    return sum(getattr(part, name) for part in statistics.partitions.values())
 
 
 def _print_moved_offsets(topic: Topic, moved: list[stats.MovedOffset], top: int) -> None:
@@ -232,8 +228,8 @@ def _print_cleaning(statistics: stats.Stats, largest: list[tuple[int | None, sta
     # After a failure, the coordinator does not read on, so the live records are not known.
     if not any(finding.kind == "load_failure" for finding in statistics.findings):
         print_text(
-            f"A complete cleaning would keep the {statistics.live_records} live records, with about "
-            f"{_sum(statistics, 'live_bytes')} bytes. It also keeps the newest record of each key that the coordinator "
+            f"A complete cleaning would keep the {statistics.total('live_records')} live records, with about "
+            f"{statistics.total('live_bytes')} bytes. It also keeps the newest record of each key that the coordinator "
             "does not read, and tombstones and markers for delete.retention.ms."
         )
 

@@ -19,11 +19,11 @@ from typing import Any, NamedTuple, cast
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.offsets import CLASSIC_GROUP_TYPE, TopicPartition
-from kafkagroups.history.event import Event, Member
+from kafkagroups.history.event import CONSUMER, Event, Member, read_member
 from kafkagroups.history.finding import LISTED_NAMES, count_of, list_names, time_or_none
 from kafkagroups.history.group_log import GroupRecord, Marker
 from kafkagroups.log.batch import NO_TIMESTAMP
-from kafkagroups.records.consumer_protocol import TopicAndPartitions, decode_assignment, decode_subscription
+from kafkagroups.records.consumer_protocol import TopicAndPartitions, decode_assignment
 from kafkagroups.records.group_metadata import GroupMetadataValue
 
 EPOCHS = (3, 11, 17)
@@ -37,7 +37,6 @@ PATTERN = 16
 """The record types by their role (records/consumer_group.py, share_group.py, streams_group.py)."""
 STATIC_LEAVE_EPOCH = -2
 """The epoch of a static member that has left for a while."""
-CONSUMER = "consumer"
 NOTHING = frozenset[tuple[str, int]]()
 Place = GroupRecord | Marker
 """Where an event is: the record that it is about, or the marker that made it take effect."""
@@ -225,20 +224,6 @@ def converts(tombstone: GroupRecord, following: GroupRecord) -> bool:
     """Return whether the next record gives the deleted group another type."""
     types = {tombstone.type, following.type}
     return following.value is not None and CLASSIC_GROUP_TYPE in types and len(types) == 2
-
-
-def read_member(member: Any, protocol_type: str) -> Member:
-    """Return the member of a classic group. Only the coordinator of "consumer" groups reads the subscription."""
-    topics = None
-    rack = None
-    with suppress(BadBytes):
-        if protocol_type == CONSUMER:
-            subscription = decode_subscription(member.subscription).message
-            topics = frozenset(subscription.topics)
-            rack = subscription.rack_id
-    timeouts = (member.session_timeout, None if member.rebalance_timeout == -1 else member.rebalance_timeout)
-    process = (member.client_id, member.client_host, rack, *timeouts)
-    return Member(member.client_id or member.member_id, member.group_instance_id, topics, None, *process)
 
 
 def read_assigned(member: Any, protocol_type: str) -> frozenset[tuple[str, int]]:

@@ -25,9 +25,9 @@ from typing import Any, NamedTuple
 
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.helpers import MAX_INT64
-from kafkagroups.history.event import MIN_STEP_MS, Cause, CommitForm, Event, Members, Position, Recreation
+from kafkagroups.history.event import CONSUMER, MIN_STEP_MS, Cause, CommitForm, Event, Members, Position, Recreation
 from kafkagroups.history.finding import describe_duration, list_groups, list_names, name_record
-from kafkagroups.history.group_events import CONSUMER, GroupEvents, GroupState, Place, get_time
+from kafkagroups.history.group_events import GroupEvents, GroupState, Place, get_time
 from kafkagroups.history.group_log import GroupRecord, Marker
 from kafkagroups.log.batch import NO_TIMESTAMP
 from kafkagroups.records.wire import UUID

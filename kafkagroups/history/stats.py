@@ -418,9 +418,9 @@ class Stats:
         """The time of the newest record of all logs; 0 if there is none."""
         return max((partition.last_timestamp_ms or 0 for partition in self.partitions.values()), default=0)
 
-    @property
-    def live_records(self) -> int:
-        return sum(partition.live_records for partition in self.partitions.values())
+    def total(self, name: str) -> int:
+        """The sum of a count over all partitions."""
+        return sum(getattr(partition, name) for partition in self.partitions.values())
 
     def count_commits(self, partition: int | None) -> int:
         return sum(writer.commits for writer in self.writers if writer.partition == partition)

@@ -23,9 +23,9 @@ from kafkagroups.errors import UsageError
 from kafkagroups.groups.modern_group import MEMBER_STATES, AnyGroup
 from kafkagroups.groups.offsets import CLASSIC_GROUP_TYPE, TopicPartition
 from kafkagroups.helpers import MAX_INT64
-from kafkagroups.history.event import Cause, Event, Position, event_json, finish_positions, sort_rewound
+from kafkagroups.history.event import CONSUMER, Cause, Event, Position, event_json, finish_positions, sort_rewound
 from kafkagroups.history.finding import count_of, describe_duration, describe_time, list_groups, list_names, name_record
-from kafkagroups.history.group_events import CONSUMER, MEMBERS, NOTHING, GroupEvents, add_to_sentence
+from kafkagroups.history.group_events import MEMBERS, NOTHING, GroupEvents, add_to_sentence
 from kafkagroups.history.group_log import GroupHistory, GroupLog, GroupRecord, Marker, Step, load_group_logs
 from kafkagroups.history.group_rules import find_expiry_in_use, find_unowned
 from kafkagroups.history.offset_events import OffsetEvents

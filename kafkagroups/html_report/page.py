@@ -219,9 +219,6 @@ class LogFacts:
         pending = {key: commit.offset for commits in group.pending.values() for key, commit in commits.items()}
         return [(key, group.offsets.get(key), pending.get(key)) for key in sorted({*group.offsets, *pending})]
 
-    def total(self, name: str) -> int:
-        return sum(getattr(counts, name) for counts in self.stats.partitions.values())
-
 
 def read_facts(topic: OpenTopic) -> LogFacts:
     counted = CountedTopic(topic)

@@ -25,7 +25,7 @@ CEILINGS = {
     "course": 6901,
     "engine": 2552,
     "groups": 2148,
-    "history": 5243,
+    "history": 5225,
     "html_report": 478,
     "kafka_tools": 414,
     "loading": 2151,

@@ -149,20 +149,20 @@ def _name_row(name: object, by: str) -> object:
 def _print_writers(statistics: stats.Stats, top: int) -> None:
     commits: Counter[tuple[int | None, str]] = Counter()
     for writer in statistics.writers:
-        commits[writer.partition, writer.key.group] += writer.commits
+        commits[writer.partition, writer.group] += writer.commits
 
     def sort_key(writer: stats.WriterCount) -> tuple[int, str, int, int]:
-        group = writer.key.group
+        group = writer.group
         return -commits[writer.partition, group], group, writer.first_timestamp_ms or 0, -writer.commits
 
     def list_cells(writer: stats.WriterCount) -> tuple[object, ...]:
         rate = writer.commits_per_minute
         ends = (writer.first_timestamp_ms, writer.last_timestamp_ms)
         return (
-            writer.key.group,
+            writer.group,
             writer.partition,
-            f"{writer.key.leader_epoch} t" if writer.key.is_transactional else writer.key.leader_epoch,
-            writer.key.records_per_batch,
+            f"{writer.leader_epoch} t" if writer.transactional else writer.leader_epoch,
+            writer.records_per_batch,
             writer.commits,
             f"{writer.commits / statistics.count_commits(writer.partition):.0%}",
             None if rate is None else f"{rate:.{int(rate < 100)}f}",

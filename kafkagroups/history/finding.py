@@ -102,9 +102,10 @@ REMEDIES = {
     "damage": "A recovery cuts the log here, and loses everything after it. Copy the partition's folder before a "
     "broker starts: kafkagroups load PATH --past-damage reads both sides of the damage. If there is another replica, "
     "compare the two, and let the whole one lead: kafkagroups diff.",
-    "deleted_segments": "Before a broker restarts or the leadership moves, write down the offsets: "
-    "kafka-consumer-groups.sh still shows them, as long as a coordinator has them in memory. The topic needs "
-    "cleanup.policy=compact and nothing else:",
+    "deleted_segments": "If another replica has these segments, let its broker lead, and let this one fetch the "
+    "partition again. Otherwise, before a broker restarts or the leadership moves, write down the offsets that "
+    "kafka-consumer-groups.sh still shows, and compare them with what the applications have processed; a group that "
+    "has committed behind a gap needs nothing. The topic needs cleanup.policy=compact and nothing else:",
     "early_expiry": "A client has committed with a retention time (OffsetCommit v2 to v4), or a broker before 2.1 has "
     "written the records. Let the groups commit again before that time, with a client that leaves the time to the "
     "broker.",

@@ -135,31 +135,18 @@ def _describe_last_pass(counts: PartitionStats) -> str:
 def find_deleted_segments(partition: Partition) -> Iterator[Finding]:
     log = partition.log
     start = base_offset_of(log.segments[0])
-    if start <= 0 or partition.counts.cleaned_up_to is not None or log.ranges:
-        return
-    what = (
-        f"The log begins at offset {start}, without a trace of the log cleaner. So its first segments were deleted, as "
-        "with cleanup.policy=delete, or they were not copied. A load answers no offset that was only in them."
-    )
+    places = {offset: f"The log continues at offset {offset} after a gap" for offset in partition.counts.lost_before}
+    if start > 0 and partition.counts.cleaned_up_to is None and not log.ranges:
+        places[start] = f"The log begins at offset {start}"
     command = ["kafka-configs.sh", *GROUPS_TOOL[1:], "--describe", "--entity-type", "topics"]
     command += ["--entity-name", "__consumer_offsets", "--all"]
-    yield partition.finding(start, "deleted_segments", what, command=command)
-
-
-def find_lost_segments(partition: Partition) -> Iterator[Finding]:
-    for offset in partition.counts.lost_before:
+    for offset, place in places.items():
         what = (
-            f"The segments that ended before offset {offset} are missing, and not by a cleaning of these files, which "
-            "would have removed replaced records of the segments before them first: they were deleted or not copied. "
-            "A load continues after the gap, so groups go back to the commits before it, and members that left in it "
-            "are members again until their session times out."
+            f"{place}. The segments before it are missing, and not by a cleaning of these files: they were deleted, as "
+            "with cleanup.policy=delete, or not copied. A load answers no offset that was only in them: groups go back "
+            "to the commits before a gap, and members that left in it are members again until their session times out."
         )
-        remedy = (
-            "If another replica has these segments, let its broker lead, and let this one fetch the partition again. "
-            "Otherwise compare the positions with what the applications have processed; a group that has committed "
-            "behind the gap needs nothing."
-        )
-        yield partition.finding(offset, "deleted_segments", what, remedy)
+        yield partition.finding(offset, "deleted_segments", what, command=command)
 
 
 def find_too_large(partition: Partition) -> Iterator[Finding]:
@@ -342,7 +329,7 @@ class ClockJump(Follower):
         return self.partition.finding(self._late.first, "clock_jump", what, remedy, command=command)
 
 
-RULES = (find_deleted_segments, find_lost_segments, find_too_large, find_staying_tombstones, find_mixed_writers)
+RULES = (find_deleted_segments, find_too_large, find_staying_tombstones, find_mixed_writers)
 """The rules that need no second pass."""
 
 

@@ -339,9 +339,9 @@ def test_writers_are_told_apart_by_the_form_of_their_batches(tmp_path):
     for engine in ENGINES:
         found = stats(path, "writer", engine=engine)
         plain, transactional = sorted(found.writers, key=lambda writer: -writer.commits)
-        assert (plain.key.is_transactional, plain.key.records_per_batch, plain.commits) == (False, 2, 100)
+        assert (plain.transactional, plain.records_per_batch, plain.commits) == (False, 2, 100)
         assert (plain.interval_ms, plain.commits_per_minute) == (1000, 60)
-        assert (transactional.key.is_transactional, transactional.commits, transactional.records) == (True, 10, 10)
+        assert (transactional.transactional, transactional.commits, transactional.records) == (True, 10, 10)
         assert (transactional.interval_ms, transactional.commits_per_minute) == (10_000, 6)
 
 

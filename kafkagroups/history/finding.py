@@ -212,13 +212,13 @@ class Finding:
         key = about.get("topic_partition")
         command = about.get("command")
         if remedy.endswith(":") and command is not None:
-            remedy += f" {join_words(command)}"
+            remedy += f" {shlex.join(command)}"
         return cls(partition, offset, about.get("group"), key and str(key), kind, what, remedy, command)
 
     @property
     def advice(self) -> str:
         """The remedy without a command at its end, so that the command can have a line of its own."""
-        return self.remedy if self.command is None else self.remedy.removesuffix(f" {join_words(self.command)}")
+        return self.remedy if self.command is None else self.remedy.removesuffix(f" {shlex.join(self.command)}")
 
     @property
     def command_line(self) -> str:
@@ -260,17 +260,3 @@ def sort_findings(findings: Iterable[Finding]) -> list[Finding]:
         return cost, partition, offset, finding.kind, finding.group or "", finding.topic_partition or ""
 
     return sorted(findings, key=sort_key)
-
-
-def join_words(words: Iterable[str]) -> str:
-    """One line for a shell, in which the value of an option such as --group=G is quoted."""
-    return " ".join(map(_quote_word, words))
-
-
-def _quote_word(word: str) -> str:
-    name, is_option, value = word.partition("=")
-    return f"{name}={quote(value)}" if is_option and name.startswith("--") else shlex.quote(word)
-
-
-def quote(text: str) -> str:
-    return "'" + text.replace("'", "'\\''") + "'"

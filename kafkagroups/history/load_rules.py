@@ -15,6 +15,7 @@ Source: GroupMetadataManager.loadGroupsAndOffsets (3.9.2).
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import groupby
@@ -22,7 +23,7 @@ from itertools import groupby
 from kafkagroups.errors import BadBytes, InvalidLog, UsageError
 from kafkagroups.groups.replay import LogKeys, find_group_ids, read_keys
 from kafkagroups.history.cleanings import MAX_SIZE, is_whole, list_cleaned, load_alone
-from kafkagroups.history.finding import Finding, count_of, join_words, list_names
+from kafkagroups.history.finding import Finding, count_of, list_names
 from kafkagroups.history.group_log import describe_conflict, load_group_logs
 from kafkagroups.history.passes import EVERY_TYPE, Follower, Partition
 from kafkagroups.history.transactions import abort_command
@@ -78,7 +79,7 @@ def find_failed_start(partition: Partition) -> Iterator[Finding]:
     if failure.offset is not None:
         command = ["kafkagroups", "edit", partition.log.path, "--out", "COPY", "--cut", str(failure.offset)]
         earlier, others, in_file = _count_cut_records(partition.log, failure.file, failure.offset)
-        without = f"a copy that ends before offset {failure.offset} starts ({join_words(command)}), but it loses "
+        without = f"a copy that ends before offset {failure.offset} starts ({shlex.join(command)}), but it loses "
         without += f"{count_of(others, 'record')}."
         if earlier:
             without = (
@@ -185,13 +186,13 @@ class FailedLoad(Follower):
             if cleaning is None:
                 of_groups = f" of {list_names(sorted(self._cut_groups))}" if self._cut_groups else ""
                 remedy += (
-                    f" A copy that ends before offset {self._offset} loads ({join_words(command)}), but it loses "
+                    f" A copy that ends before offset {self._offset} loads ({shlex.join(command)}), but it loses "
                     f"{count_of(self._cut_records, 'record')}{of_groups}."
                 )
             else:
                 remedy += (
                     f" A copy that the log cleaner has passed over loads, and loses nothing of {self._group} "
-                    f"({join_words(command)})."
+                    f"({shlex.join(command)})."
                 )
             if self._group is not None:
                 number = self.partition.number
@@ -240,7 +241,7 @@ class FailedLoad(Follower):
             first_offset = None if transaction is None else transaction.first_offset
             command = abort_command(number, self.partition.dialect.version, transaction)
             why = "a transaction with offsets of it is still open"
-            remedy = f"Before the failover, end the transaction: {join_words(command)}"
+            remedy = f"Before the failover, end the transaction: {shlex.join(command)}"
         else:
             why = f"partition {group.partition} has a group with the same id"
             remedy = (

@@ -440,7 +440,7 @@ def sort_moved(moved: Sequence[MovedOffset]) -> list[MovedOffset]:
 
 def sort_writers(writers: Sequence[WriterCount]) -> list[WriterCount]:
     """The one with the most commits stands first."""
-    return sorted(writers, key=lambda writer: (-writer.commits, astuple(writer)))
+    return sorted(writers, key=lambda writer: (-writer.commits, *astuple(writer)[:4]))
 
 
 def _partition_json(partition: PartitionStats) -> dict[str, Any]:

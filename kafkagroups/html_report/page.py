@@ -12,6 +12,7 @@ how much, and chooses the groups whose history a second reading takes from their
 
 from __future__ import annotations
 
+import shlex
 from base64 import b64encode
 from bisect import bisect_right
 from collections import Counter, defaultdict
@@ -37,7 +38,6 @@ from kafkagroups.history.finding import (
     describe_time,
     describe_topic,
     list_groups,
-    quote,
     sort_findings,
 )
 from kafkagroups.history.group_log import load_group_logs
@@ -173,10 +173,10 @@ class LogFacts:
 
     def command(self, name: str, *words: str, group: str | None = None) -> str:
         topic = self.stats.topic_partitions
-        of_group = [] if group is None else [f"--group={quote(group)}"]
+        of_group = [] if group is None else [f"--group={group}"]
         rules = ["--coordinator", self.topic.dialect.coordinator, "--kafka", self.topic.dialect.kafka]
         count = ["--partitions", str(topic.count)] if topic.origin == "option" else []
-        return " ".join(["kafkagroups", name, quote(self.topic.path), *of_group, *words, *rules, *count])
+        return shlex.join(["kafkagroups", name, self.topic.path, *of_group, *words, *rules, *count])
 
     @property
     def assumptions(self) -> list[str]:
@@ -302,7 +302,6 @@ def _render(all_facts: Sequence[LogFacts], replicas: Replicas | None) -> str:
         version=metadata.version("kafkagroups"),
         records_per_ms=RECORDS_LOADED_PER_SECOND // 1000,
         describe_answer=describe_answer,
-        quote=quote,
         sort_moved=sort_moved,
     )
     return page.lstrip()

@@ -124,7 +124,7 @@ def _print_differences(table: str, changes: list[Change], result: Replicas) -> N
         (
             change.group,
             change.key,
-            _describe_same(table, change),
+            f"{describe_answer(table, change.a)} on both, {describe_answer(table, change.before)} before the fork",
             f"healed: the same on a and b{_describe_start(change, change.a)}",
         )
         for change in changes
@@ -245,8 +245,3 @@ def _describe_end(follower: Branch, end: int | None) -> str:
 
 
 _OTHER = {"a": "b", "b": "a"}
-
-
-def _describe_same(table: str, change: Change) -> str:
-    now, before = (describe_answer(table, each) for each in (change.a, change.before))
-    return f"{now} on both, {before} before the fork"

@@ -13,6 +13,7 @@ import difflib
 import json
 import os
 import re
+import shlex
 import shutil
 import sys
 import textwrap
@@ -24,7 +25,7 @@ from itertools import takewhile, zip_longest
 from typing import Any, TextIO, cast
 
 from kafkagroups.helpers import escape as escape
-from kafkagroups.history.finding import TOPIC_KINDS, Finding, join_words
+from kafkagroups.history.finding import TOPIC_KINDS, Finding
 
 DEFAULT_WIDTH = 80
 FINDINGS_SHOWN = 50
@@ -239,7 +240,7 @@ def print_command(words: Sequence[str] | None) -> None:
         return
     line = ""
     for word in words:
-        text = escape(join_words([word]))
+        text = escape(shlex.quote(word))
         if line and word.startswith("--") and len(line) + len(text) + 15 > find_width():
             print(f"{line} \\")
             line = f"{INDENT} "

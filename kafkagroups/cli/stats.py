@@ -57,7 +57,7 @@ def _print_stats(args: Options, topic: Topic, statistics: stats.Stats) -> None:
     rules = topic.dialect
     partitions = statistics.partitions
     largest = sorted(partitions.items(), key=lambda item: -item[1].bytes)[:top]
-    commits, aborts = (_sum(statistics, f"{kind}_markers") for kind in ("commit", "abort"))
+    commits, aborts = (statistics.total(f"{kind}_markers") for kind in ("commit", "abort"))
     rows = _sum_families(statistics)
     findings = statistics.findings
     print_text(f"{topic.path}: {count_of(len(findings), 'finding') if findings else 'no findings about the log'}.")
@@ -95,7 +95,7 @@ def _print_stats(args: Options, topic: Topic, statistics: stats.Stats) -> None:
     _print_open_transactions(statistics)
     _print_cleaning(statistics, largest)
     _print_versions(largest)
-    records = _sum(statistics, "records")
+    records = statistics.total("records")
     if records >= stats.RECORDS_LOADED_PER_SECOND:
         print_text(
             f"A broker needs about {records / stats.RECORDS_LOADED_PER_SECOND:.0f} s to load {records} records "
@@ -104,10 +104,6 @@ def _print_stats(args: Options, topic: Topic, statistics: stats.Stats) -> None:
     # The change of the partition count is a finding.
     answers.print_topic_partitions(replace(statistics.topic_partitions, changed=None), rules.coordinator)
     answers.print_gaps({number: part.gaps for number, part in partitions.items()})
-
-
-def _sum(statistics: stats.Stats, name: str) -> int:
-    return sum(getattr(part, name) for part in statistics.partitions.values())
 
 
 def _print_moved_offsets(topic: Topic, moved: list[stats.MovedOffset], top: int) -> None:
@@ -153,20 +149,20 @@ def _name_row(name: object, by: str) -> object:
 def _print_writers(statistics: stats.Stats, top: int) -> None:
     commits: Counter[tuple[int | None, str]] = Counter()
     for writer in statistics.writers:
-        commits[writer.partition, writer.key.group] += writer.commits
+        commits[writer.partition, writer.group] += writer.commits
 
     def sort_key(writer: stats.WriterCount) -> tuple[int, str, int, int]:
-        group = writer.key.group
+        group = writer.group
         return -commits[writer.partition, group], group, writer.first_timestamp_ms or 0, -writer.commits
 
     def list_cells(writer: stats.WriterCount) -> tuple[object, ...]:
         rate = writer.commits_per_minute
         ends = (writer.first_timestamp_ms, writer.last_timestamp_ms)
         return (
-            writer.key.group,
+            writer.group,
             writer.partition,
-            f"{writer.key.leader_epoch} t" if writer.key.is_transactional else writer.key.leader_epoch,
-            writer.key.records_per_batch,
+            f"{writer.leader_epoch} t" if writer.transactional else writer.leader_epoch,
+            writer.records_per_batch,
             writer.commits,
             f"{writer.commits / statistics.count_commits(writer.partition):.0%}",
             None if rate is None else f"{rate:.{int(rate < 100)}f}",
@@ -232,8 +228,8 @@ def _print_cleaning(statistics: stats.Stats, largest: list[tuple[int | None, sta
     # After a failure, the coordinator does not read on, so the live records are not known.
     if not any(finding.kind == "load_failure" for finding in statistics.findings):
         print_text(
-            f"A complete cleaning would keep the {statistics.live_records} live records, with about "
-            f"{_sum(statistics, 'live_bytes')} bytes. It also keeps the newest record of each key that the coordinator "
+            f"A complete cleaning would keep the {statistics.total('live_records')} live records, with about "
+            f"{statistics.total('live_bytes')} bytes. It also keeps the newest record of each key that the coordinator "
             "does not read, and tombstones and markers for delete.retention.ms."
         )
 

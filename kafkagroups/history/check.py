@@ -318,7 +318,7 @@ def _find_differences(before: Groups, after: Groups) -> Iterator[Finding]:
         differs = not is_same(table, old, new) or (table == "groups" and _has_other_epochs(old, new))
         if not differs or _is_new_assignor_name(table, old, new):
             continue
-        unstable = "UNSTABLE_OFFSET_COMMIT because of " if table == "pending" else ""
+        unstable = "pending commits (UNSTABLE_OFFSET_COMMIT) " if table == "pending" else ""
         what = (
             f"Kafka {after.kafka} ({after.coordinator}) answers otherwise than Kafka {before.kafka} "
             f"({before.coordinator}) about group {group_id}{f', {name}' if name else ''}: "

@@ -21,6 +21,7 @@ Source: Cleaner.java, LogToClean.java (4.3.1).
 from __future__ import annotations
 
 import os
+import shlex
 import tempfile
 from collections.abc import Collection, Iterator
 from contextlib import suppress
@@ -30,7 +31,7 @@ from pathlib import Path
 
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.groups.replay import LoadedPartition
-from kafkagroups.history.finding import Finding, join_words
+from kafkagroups.history.finding import Finding
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.cleaner import DELETE_RETENTION_MS, CleanerConfig, LogToClean, clean, read_log
@@ -194,7 +195,7 @@ def _describe_gain(log: Log, rules: Dialect, cleaned: CleanedLog, now: LoadedPar
     command = None
     if cleaned.options.count("--clean") == 1:
         command = ["kafkagroups", "edit", log.path, "--out", "COPY", *cleaned.options]
-        remedy += f"; in a copy, this does the same: {join_words(command)}"
+        remedy += f"; in a copy, this does the same: {shlex.join(command)}"
     else:
         remedy += ", and it runs a further pass only if it has new records to clean."
     return Finding.make(log.partition, now.record_offset, "loads_after_cleaning", what, remedy, command=command)

@@ -7,13 +7,19 @@ often commits the same offset again. A position that stands still can have no ne
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any, NamedTuple
 
+from kafkagroups.errors import BadBytes
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.finding import count_of, describe_time, list_names, name_record
 from kafkagroups.log.batch import NO_TIMESTAMP
+from kafkagroups.records.consumer_protocol import decode_subscription
+
+CONSUMER = "consumer"
+"""The protocol type of consumers, and a group type."""
 
 
 class Cause(Enum):
@@ -69,16 +75,33 @@ class Member(NamedTuple):
     @property
     def settings(self) -> dict[str, str]:
         """What a new process of the same static member can have changed, by the name in a sentence."""
-        settings = {"client id": self.client_id, "host": self.host.removeprefix("/"), "rack": self.rack}
         timeouts = {"session timeout": self.session_timeout_ms, "rebalance timeout": self.rebalance_timeout_ms}
-        settings |= {name: None if ms is None else f"{ms} ms" for name, ms in timeouts.items()}
-        return {name: setting or "none" for name, setting in settings.items()}
+        return {
+            "client id": self.client_id or "none",
+            "host": self.host.removeprefix("/") or "none",
+            **{name: "none" if ms is None else f"{ms} ms" for name, ms in timeouts.items()},
+            "rack": self.rack or "none",
+        }
 
     def describe_changes(self, old: Member) -> str:
         """The settings that differ from those of the old process, for example "rack a -> none"."""
         before = old.settings
         changes = {name: setting for name, setting in self.settings.items() if setting != before[name]}
         return ", ".join(f"{name} {before[name]} -> {setting}" for name, setting in changes.items())
+
+
+def read_member(member: Any, protocol_type: str) -> Member:
+    """Return the member of a classic group. Only the coordinator of "consumer" groups reads the subscription."""
+    topics = None
+    rack = None
+    with suppress(BadBytes):
+        if protocol_type == CONSUMER:
+            subscription = decode_subscription(member.subscription).message
+            topics = frozenset(subscription.topics)
+            rack = subscription.rack_id
+    timeouts = (member.session_timeout, None if member.rebalance_timeout == -1 else member.rebalance_timeout)
+    process = (member.client_id, member.client_host, rack, *timeouts)
+    return Member(member.client_id or member.member_id, member.group_instance_id, topics, None, *process)
 
 
 class Recreation(NamedTuple):

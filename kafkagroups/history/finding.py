@@ -99,11 +99,13 @@ TRANSACTIONS_TOOL = ("kafka-transactions.sh", "--bootstrap-server", "HOST:PORT")
 REMEDIES = {
     "busy_group": "Find the program first, because two programs can share a group id: kafkagroups stats --by writer "
     "shows who commits. Let that one commit less often, for example every 5 s and not after each record.",
-    "damage": "A broker that recovers the log cuts it here and loses everything after it. Copy the partition's folder "
-    "first; kafkagroups load PATH --past-damage reads the groups and offsets on both sides of the gap.",
-    "deleted_segments": "Before a broker restarts or the leadership moves, write down the offsets: "
-    "kafka-consumer-groups.sh still shows them, as long as a coordinator has them in memory. The topic needs "
-    "cleanup.policy=compact and nothing else:",
+    "damage": "A recovery cuts the log here, and loses everything after it. Copy the partition's folder before a "
+    "broker starts: kafkagroups load PATH --past-damage reads both sides of the damage. If there is another replica, "
+    "compare the two, and let the whole one lead: kafkagroups diff.",
+    "deleted_segments": "If another replica has these segments, let its broker lead, and let this one fetch the "
+    "partition again. Otherwise, before a broker restarts or the leadership moves, write down the offsets that "
+    "kafka-consumer-groups.sh still shows, and compare them with what the applications have processed; a group that "
+    "has committed behind a gap needs nothing. The topic needs cleanup.policy=compact and nothing else:",
     "early_expiry": "A client has committed with a retention time (OffsetCommit v2 to v4), or a broker before 2.1 has "
     "written the records. Let the groups commit again before that time, with a client that leaves the time to the "
     "broker.",
@@ -210,13 +212,13 @@ class Finding:
         key = about.get("topic_partition")
         command = about.get("command")
         if remedy.endswith(":") and command is not None:
-            remedy += f" {join_words(command)}"
+            remedy += f" {shlex.join(command)}"
         return cls(partition, offset, about.get("group"), key and str(key), kind, what, remedy, command)
 
     @property
     def advice(self) -> str:
         """The remedy without a command at its end, so that the command can have a line of its own."""
-        return self.remedy if self.command is None else self.remedy.removesuffix(f" {join_words(self.command)}")
+        return self.remedy if self.command is None else self.remedy.removesuffix(f" {shlex.join(self.command)}")
 
     @property
     def command_line(self) -> str:
@@ -258,17 +260,3 @@ def sort_findings(findings: Iterable[Finding]) -> list[Finding]:
         return cost, partition, offset, finding.kind, finding.group or "", finding.topic_partition or ""
 
     return sorted(findings, key=sort_key)
-
-
-def join_words(words: Iterable[str]) -> str:
-    """One line for a shell, in which the value of an option such as --group=G is quoted."""
-    return " ".join(map(_quote_word, words))
-
-
-def _quote_word(word: str) -> str:
-    name, is_option, value = word.partition("=")
-    return f"{name}={quote(value)}" if is_option and name.startswith("--") else shlex.quote(word)
-
-
-def quote(text: str) -> str:
-    return "'" + text.replace("'", "'\\''") + "'"

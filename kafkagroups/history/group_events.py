@@ -19,11 +19,11 @@ from typing import Any, NamedTuple, cast
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.offsets import CLASSIC_GROUP_TYPE, TopicPartition
-from kafkagroups.history.event import Event, Member
+from kafkagroups.history.event import CONSUMER, Event, Member, read_member
 from kafkagroups.history.finding import LISTED_NAMES, count_of, list_names, time_or_none
 from kafkagroups.history.group_log import GroupRecord, Marker
 from kafkagroups.log.batch import NO_TIMESTAMP
-from kafkagroups.records.consumer_protocol import TopicAndPartitions, decode_assignment, decode_subscription
+from kafkagroups.records.consumer_protocol import TopicAndPartitions, decode_assignment
 from kafkagroups.records.group_metadata import GroupMetadataValue
 
 EPOCHS = (3, 11, 17)
@@ -37,7 +37,6 @@ PATTERN = 16
 """The record types by their role (records/consumer_group.py, share_group.py, streams_group.py)."""
 STATIC_LEAVE_EPOCH = -2
 """The epoch of a static member that has left for a while."""
-CONSUMER = "consumer"
 NOTHING = frozenset[tuple[str, int]]()
 Place = GroupRecord | Marker
 """Where an event is: the record that it is about, or the marker that made it take effect."""
@@ -58,8 +57,9 @@ class GroupState:
     the generation or the group epoch. `empty_since_ms` is the time since which a classic group has no members.
     `patterns` are the topics that each pattern of topic names matches. `lost_at` has the topics to which no member
     subscribes any longer, and since which record. `assigned` are the partitions that each member has, with topic names
-    (classic group) or topic ids. `topic_ids` are the ids of topics, as far as the group's own records tell. `topics`
-    are the topics to which the newest members subscribe.
+    (classic group) or topic ids, and `targets` those that they should have in a newer group. `since` are the records
+    with which the members of a consumer group got their present states. `topic_ids` are the ids of topics, as far as
+    the group's own records tell. `topics` are the topics to which the newest members subscribe.
     """
 
     type: str | None = None
@@ -70,6 +70,8 @@ class GroupState:
     patterns: dict[str, frozenset[str]] = field(default_factory=dict)
     lost_at: dict[str, int] = field(default_factory=dict)
     assigned: dict[str, frozenset[tuple[str, int]]] = field(default_factory=dict)
+    targets: dict[str, frozenset[tuple[str, int]]] = field(default_factory=dict)
+    since: dict[str, GroupRecord] = field(default_factory=dict)
     topic_ids: dict[str, str] = field(default_factory=dict)
     topics: frozenset[str] = frozenset()
 
@@ -165,6 +167,7 @@ def apply_request(request: list[GroupRecord], state: GroupState) -> Change:
             change.first = group_record
         elif record.type in TARGETS:
             change.targets += 1
+            state.targets[member_id] = _read_partitions(value, "topic_partitions")
         elif record.type in TARGET_EPOCHS:
             change.target_epoch = value.assignment_epoch
         elif record.type == TOPOLOGY:
@@ -173,13 +176,17 @@ def apply_request(request: list[GroupRecord], state: GroupState) -> Change:
             state.topic_ids |= {topic.topic_name: topic.topic_id for topic in value.topics}
         elif record.type in CURRENT_ASSIGNMENTS:
             change.epochs[member_id] = value.member_epoch
-            state.assigned[member_id] = _read_assigned(value)
+            # A streams member has tasks.
+            state.assigned[member_id] = _read_partitions(value, "assigned_partitions", "partitions_pending_revocation")
+            before = state.since.get(member_id)
+            if before is None or _get_progress(before.value) != _get_progress(value):
+                state.since[member_id] = group_record
             if value.member_epoch == STATIC_LEAVE_EPOCH:
                 change.away.append(member_id)
     for member_id, member in change.members.items():
         if member is None:
-            state.members.pop(member_id, None)
-            state.assigned.pop(member_id, None)
+            for known in (state.members, state.assigned, state.targets, state.since):
+                known.pop(member_id, None)
         else:
             state.members[member_id] = member
     return change
@@ -219,20 +226,6 @@ def converts(tombstone: GroupRecord, following: GroupRecord) -> bool:
     return following.value is not None and CLASSIC_GROUP_TYPE in types and len(types) == 2
 
 
-def read_member(member: Any, protocol_type: str) -> Member:
-    """Return the member of a classic group. Only the coordinator of "consumer" groups reads the subscription."""
-    topics = None
-    rack = None
-    with suppress(BadBytes):
-        if protocol_type == CONSUMER:
-            subscription = decode_subscription(member.subscription).message
-            topics = frozenset(subscription.topics)
-            rack = subscription.rack_id
-    timeouts = (member.session_timeout, None if member.rebalance_timeout == -1 else member.rebalance_timeout)
-    process = (member.client_id, member.client_host, rack, *timeouts)
-    return Member(member.client_id or member.member_id, member.group_instance_id, topics, None, *process)
-
-
 def read_assigned(member: Any, protocol_type: str) -> frozenset[tuple[str, int]]:
     """The topics and partitions of a classic member; none if the assignment is not in the consumers' format."""
     topics: Sequence[TopicAndPartitions] = ()
@@ -242,10 +235,15 @@ def read_assigned(member: Any, protocol_type: str) -> frozenset[tuple[str, int]]
     return frozenset((topic.topic, partition) for topic in topics for partition in topic.partitions)
 
 
-def _read_assigned(current_assignment: Any) -> frozenset[tuple[str, int]]:
-    """The partitions that a member has, also those that it has to give back. A streams member has tasks."""
-    names = ("assigned_partitions", "partitions_pending_revocation")
-    topics = [topic for name in names for topic in getattr(current_assignment, name, ())]
+def _get_progress(current_assignment: Any) -> tuple[int | None, object]:
+    return (
+        getattr(current_assignment, "state", None),
+        getattr(current_assignment, "partitions_pending_revocation", None),
+    )
+
+
+def _read_partitions(assignment: Any, *names: str) -> frozenset[tuple[str, int]]:
+    topics = [topic for name in names for topic in getattr(assignment, name, ())]
     return frozenset((topic.topic_id, partition) for topic in topics for partition in topic.partitions)
 
 

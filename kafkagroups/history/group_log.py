@@ -429,27 +429,29 @@ def load_group_logs(
 def describe_conflict(log: GroupLog, partition: int | None, offset: int) -> str:
     """Name the newest older record of a group without which the record at which a load fails is accepted.
 
-    There is none if the failure depends on other groups, or on commits.
+    If one record is not enough, it is the newest of those that conflict together. There is none if the failure depends
+    on other groups, or on commits.
     """
     steps = log.steps.get(partition, ())
     own = [each for each in steps if isinstance(each, GroupRecord) and not each.is_offset and each.offset <= offset]
 
-    def loads_without(left_out: GroupRecord | None) -> bool:
+    def is_accepted(records: Iterable[GroupRecord]) -> bool:
         shard = readable.empty_shard(partition, log.dialect)
         with suppress(LoadFailed, BadBytes):
-            for each in own:
-                if each is not left_out:
-                    shard.replay_group(each.offset, each.record, log.group)
+            for each in records:
+                shard.replay_group(each.offset, each.record, log.group)
             return True
         return False
 
-    if not loads_without(None):
-        for older in reversed(own[-MAX_OLDER_RECORDS:-1]):
-            if loads_without(older):
-                member_id = getattr(older.record.key, "member_id", "")
-                name = f"{RECORD_TYPES[older.type].name}{f' of member {member_id}' if member_id else ''}"
-                return f" Record {offset} conflicts with the older record {older.offset} ({name})."
-    return ""
+    older = [] if is_accepted(own) else own[-2:-MAX_OLDER_RECORDS:-1]
+    together = older[:1] if is_accepted(own[-1:]) else []
+    alone = (each for each in older if is_accepted(other for other in own if other is not each))
+    found = next(chain(alone, together), None)
+    if found is None:
+        return ""
+    member_id = getattr(found.record.key, "member_id", "")
+    name = f"{RECORD_TYPES[found.type].name}{f' of member {member_id}' if member_id else ''}"
+    return f" Record {offset} conflicts with the older record {found.offset} ({name})."
 
 
 def _has_one_encoding(group: str) -> bool:

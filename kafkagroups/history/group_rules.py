@@ -326,7 +326,7 @@ def choose_families(stats: Stats) -> dict[str, Family]:
         if group.idle_records:
             members.setdefault(find_prefix(group_id) or "", []).append(group.idle_records)
     families = {prefix: Family(len(records), sum(records)) for prefix, records in sorted(members.items())}
-    least = max(MIN_FAMILY_RECORDS, stats.live_records // 2 + 1)
+    least = max(MIN_FAMILY_RECORDS, stats.total("live_records") // 2 + 1)
     return {prefix: each for prefix, each in families.items() if each.groups >= MIN_GROUPS and each.records >= least}
 
 
@@ -335,11 +335,12 @@ def find_families(stats: Stats) -> Iterator[Finding]:
     partition = next(iter(stats.partitions)) if len(stats.partitions) == 1 else None
     command = [*GROUPS_TOOL, "--delete", "--group", "GROUP"]
     for prefix, family in choose_families(stats).items():
-        percent = 100 * family.records // stats.live_records
+        live = stats.total("live_records")
+        percent = 100 * family.records // live
         names = f"named {prefix}…" if prefix else "with a random name"
         what = (
             f"{family.groups} groups {names} have no members. They hold {family.records} of "
-            f"{stats.live_records} live records ({percent} %). The cleaner cannot remove live records."
+            f"{live} live records ({percent} %). The cleaner cannot remove live records."
         )
         yield Finding.make(partition, None, "group_family", what, command=command)
 

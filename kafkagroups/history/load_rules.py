@@ -15,6 +15,7 @@ Source: GroupMetadataManager.loadGroupsAndOffsets (3.9.2).
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import groupby
@@ -22,7 +23,7 @@ from itertools import groupby
 from kafkagroups.errors import BadBytes, InvalidLog, UsageError
 from kafkagroups.groups.replay import LogKeys, find_group_ids, read_keys
 from kafkagroups.history.cleanings import MAX_SIZE, is_whole, list_cleaned, load_alone
-from kafkagroups.history.finding import Finding, count_of, join_words, list_names
+from kafkagroups.history.finding import Finding, count_of, list_names
 from kafkagroups.history.group_log import describe_conflict, load_group_logs
 from kafkagroups.history.passes import EVERY_TYPE, Follower, Partition
 from kafkagroups.history.transactions import abort_command
@@ -39,34 +40,12 @@ MAX_SIZE_TO_TRY = 16 * 2**20
 """Up to this size in bytes, a partition that fails is loaded with every checked release, to name those that load it."""
 
 
-def find_gaps(partition: Partition) -> Iterator[Finding]:
-    for gap in partition.loaded.gaps or ():
-        last = gap.to_offset - 1
-        missing = f"; offset {last} is missing" if last == gap.from_offset else ""
-        missing = f"; offsets {gap.from_offset} to {last} are missing" if last > gap.from_offset else missing
-        what = f"{gap.bytes} bytes are damaged from byte {gap.position} of {gap.file} on: {gap.reason}{missing}."
-        yield partition.finding(gap.from_offset, "damage", what)
-
-
 def find_damage(partition: Partition) -> Iterator[Finding]:
     damage = partition.loaded.damage
-    if damage is None:
-        return
-    what = f"The log is damaged at byte {damage.position} of {damage.file}: {damage.reason}."
-    copying = "Copy the partition's folder before a broker starts."
-    count = damage.readable_batches_after
-    batches = "1 readable batch" if count == 1 else f"{count} readable batches"
-    of_groups = f" of {list_names(damage.groups_after)}" if damage.groups_after else ""
-    remedy = (
-        f"A recovery cuts the log here, and {batches}{of_groups} are lost. {copying} To read what follows the damage, "
-        "add --past-damage. If there is another replica, compare the two, and let the whole one lead: kafkagroups diff."
-    )
-    if not count:
-        remedy = (
-            f"A recovery cuts the log here; no readable batch follows. {copying} If there is another replica, "
-            "compare the two: kafkagroups diff."
-        )
-    yield partition.finding(damage.offset, "damage", what, remedy)
+    if damage is not None:
+        yield partition.finding(damage.offset, "damage", f"The log is damaged: {damage}.")
+    for gap in partition.loaded.gaps or ():
+        yield partition.finding(gap.from_offset, "damage", f"The log is damaged: {gap}.")
 
 
 def find_zeros(partition: Partition) -> Iterator[Finding]:
@@ -100,7 +79,7 @@ def find_failed_start(partition: Partition) -> Iterator[Finding]:
     if failure.offset is not None:
         command = ["kafkagroups", "edit", partition.log.path, "--out", "COPY", "--cut", str(failure.offset)]
         earlier, others, in_file = _count_cut_records(partition.log, failure.file, failure.offset)
-        without = f"a copy that ends before offset {failure.offset} starts ({join_words(command)}), but it loses "
+        without = f"a copy that ends before offset {failure.offset} starts ({shlex.join(command)}), but it loses "
         without += f"{count_of(others, 'record')}."
         if earlier:
             without = (
@@ -207,13 +186,13 @@ class FailedLoad(Follower):
             if cleaning is None:
                 of_groups = f" of {list_names(sorted(self._cut_groups))}" if self._cut_groups else ""
                 remedy += (
-                    f" A copy that ends before offset {self._offset} loads ({join_words(command)}), but it loses "
+                    f" A copy that ends before offset {self._offset} loads ({shlex.join(command)}), but it loses "
                     f"{count_of(self._cut_records, 'record')}{of_groups}."
                 )
             else:
                 remedy += (
                     f" A copy that the log cleaner has passed over loads, and loses nothing of {self._group} "
-                    f"({join_words(command)})."
+                    f"({shlex.join(command)})."
                 )
             if self._group is not None:
                 number = self.partition.number
@@ -262,7 +241,7 @@ class FailedLoad(Follower):
             first_offset = None if transaction is None else transaction.first_offset
             command = abort_command(number, self.partition.dialect.version, transaction)
             why = "a transaction with offsets of it is still open"
-            remedy = f"Before the failover, end the transaction: {join_words(command)}"
+            remedy = f"Before the failover, end the transaction: {shlex.join(command)}"
         else:
             why = f"partition {group.partition} has a group with the same id"
             remedy = (
@@ -289,5 +268,5 @@ def _find_ranges(log: Log, coordinator: Coordinator, versions: tuple[str, ...]) 
             yield names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
 
 
-RULES = (find_damage, find_gaps, find_zeros, find_failed_start, find_large_heap)
+RULES = (find_damage, find_zeros, find_failed_start, find_large_heap)
 """The rules that need no second pass."""

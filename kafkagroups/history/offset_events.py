@@ -25,9 +25,9 @@ from typing import Any, NamedTuple
 
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.helpers import MAX_INT64
-from kafkagroups.history.event import MIN_STEP_MS, Cause, CommitForm, Event, Members, Position, Recreation
+from kafkagroups.history.event import CONSUMER, MIN_STEP_MS, Cause, CommitForm, Event, Position, Recreation
 from kafkagroups.history.finding import describe_duration, list_groups, list_names, name_record
-from kafkagroups.history.group_events import CONSUMER, GroupEvents, GroupState, Place, get_time
+from kafkagroups.history.group_events import GroupEvents, Place, get_time
 from kafkagroups.history.group_log import GroupRecord, Marker
 from kafkagroups.log.batch import NO_TIMESTAMP
 from kafkagroups.records.wire import UUID
@@ -90,7 +90,6 @@ class OffsetEvents:
         """The newest id of each topic, as far as commits contain it."""
         self._seen_topic_ids: set[str] = set()
         self._first_records: dict[TopicPartition, dict[int, int]] = {}
-        self._owners: tuple[GroupState, Members] = (GroupState(), {})
         self._deleted: dict[TopicPartition, Deletion] = {}
         """The topic partitions whose newest offset was deleted."""
         self.recreated: dict[str, Recreation] = {}
@@ -263,10 +262,7 @@ class OffsetEvents:
         return "in a transaction, and the group had members" if record.is_pending else "set by a member"
 
     def _name_owner(self, key: TopicPartition) -> str:
-        state = self.group.state
-        if self._owners[0] is not state:
-            self._owners = (state, state.find_members_by_partition(self.topic_ids))
-        owner = self._owners[1].get(key)
+        owner = self.group.state.find_members_by_partition(self.topic_ids).get(key)
         return "" if owner is None else f" ({owner[1].name} has the partition)"
 
     def end_transaction(self, marker: Marker) -> Iterator[Event]:

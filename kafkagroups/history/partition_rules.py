@@ -33,10 +33,11 @@ MemoryRecords.withEndTransactionMarker (4.3.1).
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 
 from kafkagroups.errors import InvalidLog
@@ -135,31 +136,18 @@ def _describe_last_pass(counts: PartitionStats) -> str:
 def find_deleted_segments(partition: Partition) -> Iterator[Finding]:
     log = partition.log
     start = base_offset_of(log.segments[0])
-    if start <= 0 or partition.counts.cleaned_up_to is not None or log.ranges:
-        return
-    what = (
-        f"The log begins at offset {start}, without a trace of the log cleaner. So its first segments were deleted, as "
-        "with cleanup.policy=delete, or they were not copied. A load answers no offset that was only in them."
-    )
+    places = {offset: f"The log continues at offset {offset} after a gap" for offset in partition.counts.lost_before}
+    if start > 0 and partition.counts.cleaned_up_to is None and not log.ranges:
+        places[start] = f"The log begins at offset {start}"
     command = ["kafka-configs.sh", *GROUPS_TOOL[1:], "--describe", "--entity-type", "topics"]
     command += ["--entity-name", "__consumer_offsets", "--all"]
-    yield partition.finding(start, "deleted_segments", what, command=command)
-
-
-def find_lost_segments(partition: Partition) -> Iterator[Finding]:
-    for offset in partition.counts.lost_before:
+    for offset, place in places.items():
         what = (
-            f"The segments that ended before offset {offset} are missing, and not by a cleaning of these files, which "
-            "would have removed replaced records of the segments before them first: they were deleted or not copied. "
-            "A load continues after the gap, so groups go back to the commits before it, and members that left in it "
-            "are members again until their session times out."
+            f"{place}. The segments before it are missing, and not by a cleaning of these files: they were deleted, as "
+            "with cleanup.policy=delete, or not copied. A load answers no offset that was only in them: groups go back "
+            "to the commits before a gap, and members that left in it are members again until their session times out."
         )
-        remedy = (
-            "If another replica has these segments, let its broker lead, and let this one fetch the partition again. "
-            "Otherwise compare the positions with what the applications have processed; a group that has committed "
-            "behind the gap needs nothing."
-        )
-        yield partition.finding(offset, "deleted_segments", what, remedy)
+        yield partition.finding(offset, "deleted_segments", what, command=command)
 
 
 def find_too_large(partition: Partition) -> Iterator[Finding]:
@@ -219,20 +207,6 @@ def find_mixed_writers(partition: Partition) -> Iterator[Finding]:
     yield partition.finding(first.first, "foreign_records", what, remedy)
 
 
-@dataclass
-class _OutOfLine:
-    """Neighbouring records whose times are out of line: their number, and their first and last offset."""
-
-    records: int = 0
-    first: int = -1
-    last: int = -1
-
-    def add(self, offset: int) -> None:
-        self.first = self.first if self.records else offset
-        self.last = offset
-        self.records += 1
-
-
 class ClockJump(Follower):
     """Follows the batches around the largest step back in time, and finds which records are out of line.
 
@@ -244,8 +218,9 @@ class ClockJump(Follower):
         self.partition = partition
         self._step = max(partition.totals.steps, key=lambda step: step.newest_ms - step.timestamp_ms, default=None)
         self._keys = LogKeys(partition.dialect)
-        self._late = _OutOfLine()
-        self._early = _OutOfLine()
+        self._late = array("q")
+        self._early = array("q")
+        """The offsets of neighbouring records whose times are too late, or too early."""
         self._returns = False
         self._leader_epochs: set[int] = set()
         """Those of the records that are too early, and of their neighbours."""
@@ -261,19 +236,19 @@ class ClockJump(Follower):
         step = self._step
         assert step is not None
         limit_ms = step.timestamp_ms + MIN_STEP_MS
-        if self._returns or (not self._late.records and batch.max_timestamp < limit_ms):
+        if self._returns or (not self._late and batch.max_timestamp < limit_ms):
             return
         for record in list_readable(batch):
             if record.offset >= step.offset:
                 self._returns = self._returns or record.timestamp > step.newest_ms - MIN_STEP_MS
                 if not self._returns:
-                    self._early.add(record.offset)
-            elif self._late.records or (record.offset > step.after and record.timestamp >= limit_ms):
-                self._late.add(record.offset)
+                    self._early.append(record.offset)
+            elif self._late or (record.offset > step.after and record.timestamp >= limit_ms):
+                self._late.append(record.offset)
         if batch.next_offset >= step.offset:
             self._leader_epochs.add(batch.partition_leader_epoch)
         for group_id, key, record in read_keys(batch, self._keys):
-            if record.value is None and self._late.first <= record.offset <= self._late.last:
+            if record.value is None and self._late and self._late[0] <= record.offset <= self._late[-1]:
                 if key.partition is not None:
                     self._deleted[group_id] += 1
                 elif key.decoded.type in GROUP_ENDING_TYPES:
@@ -281,21 +256,21 @@ class ClockJump(Follower):
 
     def find(self) -> Iterator[Finding]:
         step = self._step
-        if step is None or not self._late.records:
+        if step is None or not self._late:
             return
         size = describe_duration(step.newest_ms - step.timestamp_ms)
-        if self._returns and self._early.records < self._late.records:
+        if self._returns and len(self._early) < len(self._late):
             yield self._describe_early(describe_time(step.timestamp_ms), size)
         else:
             yield self._describe_late(step, size)
 
     def _describe_early(self, time: str, size: str) -> Finding:
         what = (
-            f"The records from offset {self._early.first} to {self._early.last} have times such as {time}. The records "
+            f"The records from offset {self._early[0]} to {self._early[-1]} have times such as {time}. The records "
             f"before and after them are {size} later. The coordinator sets these times."
         )
-        first = self._early.first
-        until = self._early.last + 1
+        first = self._early[0]
+        until = self._early[-1] + 1
         command = ["kafkagroups", "dump", self.partition.log.path, "--from", str(first), "--until", str(until)]
         if len(self._leader_epochs) == 1:
             what += (
@@ -310,7 +285,7 @@ class ClockJump(Follower):
 
     def _describe_late(self, step: StepBack, size: str) -> Finding:
         what = (
-            f"The records from offset {self._late.first} to {self._late.last} have times up to "
+            f"The records from offset {self._late[0]} to {self._late[-1]} have times up to "
             f"{describe_time(step.newest_ms)}. But record {step.offset} after them has the time "
             f"{describe_time(step.timestamp_ms)}, {size} earlier. The coordinator sets these times. So a broker's "
             "clock was wrong, or records of a copied log are here."
@@ -327,7 +302,7 @@ class ClockJump(Follower):
                 f"{count_of(len(self._groups), 'group')} were deleted ({list_groups({*self._deleted, *self._groups})})."
                 " With a wrong clock, the check for expired offsets deletes offsets that are not old."
             )
-            until = ("--until", str(self._late.first))
+            until = ("--until", str(self._late[0]))
             command = ["kafkagroups", "load", self.partition.log.path, *self.partition.rule_options, *until]
             remedy += (
                 " Before these groups start again, set the offsets that should not have expired. If a group has "
@@ -339,10 +314,10 @@ class ClockJump(Follower):
                 " If a clock is still ahead, the next check for expired offsets can delete the offsets of groups "
                 "without members."
             )
-        return self.partition.finding(self._late.first, "clock_jump", what, remedy, command=command)
+        return self.partition.finding(self._late[0], "clock_jump", what, remedy, command=command)
 
 
-RULES = (find_deleted_segments, find_lost_segments, find_too_large, find_staying_tombstones, find_mixed_writers)
+RULES = (find_deleted_segments, find_too_large, find_staying_tombstones, find_mixed_writers)
 """The rules that need no second pass."""
 
 

@@ -23,7 +23,7 @@ from kafkagroups.errors import UsageError
 from kafkagroups.groups.modern_group import MEMBER_STATES, AnyGroup
 from kafkagroups.groups.offsets import CLASSIC_GROUP_TYPE, TopicPartition
 from kafkagroups.helpers import MAX_INT64
-from kafkagroups.history.event import Cause, Event, Position, event_json, finish_positions, sort_rewound
+from kafkagroups.history.event import CONSUMER, Cause, Event, Position, event_json, finish_positions, sort_rewound
 from kafkagroups.history.finding import count_of, describe_duration, describe_time, list_groups, list_names, name_record
 from kafkagroups.history.group_events import MEMBERS, NOTHING, GroupEvents, add_to_sentence
 from kafkagroups.history.group_log import GroupHistory, GroupLog, GroupRecord, Marker, Step, load_group_logs
@@ -35,7 +35,7 @@ from kafkagroups.loading.groups import events_frame
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.partition_count import LogTimes, refuse_pattern
 from kafkagroups.log.batch import NO_TIMESTAMP
-from kafkagroups.log.batches import DamagedHole, Gap, Hole
+from kafkagroups.log.batches import Gap, Hole
 from kafkagroups.records.releases import rules_to_json
 from kafkagroups.records.wire import UUID
 
@@ -51,16 +51,18 @@ DELETED_TOGETHER_MS = 60_000
 
 MIN_SILENCE_MS = 30_000
 """Six intervals of a consumer that commits automatically (auto.commit.interval.ms)."""
-TARGET_ASSIGNMENT = 7
-CURRENT_ASSIGNMENT = 8
-"""The record type of what a member of a consumer group has now, and of its state."""
 
 
 def describe_gap(
-    partition: int | None, hole: Hole, later: Collection[GroupRecord], start_offset: int, replaced: int | None
+    partition: int | None,
+    hole: Hole,
+    later: Collection[GroupRecord],
+    start_offset: int,
+    replaced: int | None,
+    damaged: Iterable[Gap],
 ) -> Event:
     """Return the event of a hole. `later` are the first records of the keys that are only behind it, and `replaced` is
-    the offset of a record that another one before the hole has replaced.
+    the offset of a record that another one before the hole has replaced. `damaged` are the damaged bytes of the log.
     """
     what = f"{_describe_range(hole, start_offset)}; {_describe_missing(later)}."
     if replaced is not None:
@@ -70,9 +72,9 @@ def describe_gap(
             "never copied (pull --follow misses what a broker cleans between two runs). Any record of this group can "
             "have been there."
         )
-    if isinstance(hole, DamagedHole):
-        place = f"offset {hole.first}" if hole.missing == 1 else f"the offsets {hole.first} to {hole.last}"
-        what = f"The bytes of {place} are damaged; any record of this group can be there."
+    places = [_name_offsets(gap) for gap in damaged if hole.first <= gap.from_offset < gap.to_offset <= hole.last + 1]
+    if places:
+        what = f"The bytes of {list_names(places)} are damaged; any record of this group can be there."
     return Event(partition, hole.first, None, "gap", what=what, from_offset=hole.first, to_offset=hole.last)
 
 
@@ -99,29 +101,9 @@ def _name_records(record: GroupRecord) -> str:
     return "members" if record.type in MEMBERS else "epochs and assignments"
 
 
-def mark_damaged(steps: list[Step], damaged: Iterable[Gap]) -> list[Step]:
-    """The steps with a hole of its own for each range of offsets whose bytes are damaged."""
-    ranges = [(gap.from_offset, gap.to_offset - 1) for gap in damaged if gap.to_offset > gap.from_offset]
-    return [part for step in steps for part in (_split(step, ranges) if isinstance(step, Hole) else [step])]
-
-
-def _split(hole: Hole, ranges: Iterable[tuple[int, int]]) -> list[Step]:
-    parts: list[Step] = []
-    first = hole.first
-    undamaged = hole.missing
-    for start, end in ranges:
-        if start < hole.first or end > hole.last:
-            continue
-        undamaged -= end - start + 1
-        if start > first and undamaged > 0:
-            missing = min(undamaged, start - first)
-            parts.append(Hole(first, start - 1, missing))
-            undamaged -= missing
-        parts.append(DamagedHole(start, end, end - start + 1))
-        first = end + 1
-    if undamaged > 0:
-        parts.append(Hole(first, hole.last, undamaged))
-    return parts
+def _name_offsets(gap: Gap) -> str:
+    last = gap.to_offset - 1
+    return f"offset {last}" if last == gap.from_offset else f"the offsets {gap.from_offset} to {last}"
 
 
 @dataclass
@@ -323,8 +305,6 @@ def find_waiting_members(history: PartitionHistory) -> Iterator[WaitingMember]:
     group = history.group.state
     names = {topic_id: name for name, topic_id in {**group.topic_ids, **history.offsets.topic_ids}.items()}
     owners = {key: member_id for member_id, keys in group.assigned.items() for key in keys}
-    begins: dict[str, GroupRecord] = {}
-    """By member id: the record with which the member got its present state."""
 
     def name_partition(topic_id: str, number: int) -> str:
         return f"{names.get(topic_id, topic_id)}-{number}"
@@ -333,19 +313,9 @@ def find_waiting_members(history: PartitionHistory) -> Iterator[WaitingMember]:
         owner = group.members.get(owners[key])
         return f"{name_partition(*key)} ({owners[key] if owner is None else owner.name})"
 
-    targets: dict[str, frozenset[tuple[str, int]]] = {}
-    for step in history.steps:
-        if isinstance(step, GroupRecord) and step.type in (CURRENT_ASSIGNMENT, TARGET_ASSIGNMENT):
-            member_id = str(getattr(step.record.key, "member_id", ""))
-            before = begins.get(member_id)
-            if step.type == TARGET_ASSIGNMENT:
-                topics = () if step.value is None else step.value.topic_partitions
-                targets[member_id] = frozenset((each.topic_id, number) for each in topics for number in each.partitions)
-            elif before is None or _get_progress(before) != _get_progress(step):
-                begins[member_id] = step
-    for member_id, begin in begins.items():
+    for member_id, begin in group.since.items() if group.type == CONSUMER else ():
         member = group.members.get(member_id)
-        if begin.value is None or member is None or MEMBER_STATES["consumer"].get(begin.value.state) == "Stable":
+        if member is None or MEMBER_STATES[CONSUMER].get(begin.value.state) == "Stable":
             continue
         what = f"{member.description}, since {describe_time(begin.timestamp)} (record {begin.offset}): "
         pending = begin.value.partitions_pending_revocation
@@ -359,15 +329,11 @@ def find_waiting_members(history: PartitionHistory) -> Iterator[WaitingMember]:
             kept = [name_partition(*key) for key in group.assigned.get(member_id, NOTHING)]
             what += f" Until then, it keeps {list_groups(kept)}."
         elif not partitions:
-            missing = targets.get(member_id, NOTHING) - group.assigned.get(member_id, NOTHING)
+            missing = group.targets.get(member_id, NOTHING) - group.assigned.get(member_id, NOTHING)
             held = [name_held(key) for key in sorted(missing & owners.keys())]
             waits = f"waits for partitions that other members still have{': ' if held else ''}{list_names(held)}."
             what += "its partitions are free: it gets them with its next heartbeat." if missing and not held else waits
         yield WaitingMember(begin.offset, begin.timestamp, partitions, what)
-
-
-def _get_progress(step: GroupRecord) -> Any:
-    return step.value and (step.value.state, step.value.partitions_pending_revocation)
 
 
 class PartitionHistory:
@@ -433,10 +399,10 @@ def build_history(
 ) -> PartitionHistory:
     """Return the history of a group in one partition, from its log. `options` are those of OffsetEvents.
 
-    `start_offset` is the first offset of the log, and `gaps` are the bytes that are damaged. There are no events if the
+    `start_offset` is the first offset of the log, and `gaps` are its damaged bytes. There are no events if the
     partition has no record of the group. What a record did is told by the coordinator that wrote it.
     """
-    steps = mark_damaged(log.steps.get(partition, []), gaps)
+    steps = log.steps.get(partition, [])
     offsets = OffsetEvents(GroupEvents(partition), **options)
     classic_ranges = log.find_classic_ranges(partition)
     firsts = [first for first, _ in classic_ranges]
@@ -467,7 +433,7 @@ def build_history(
         place = first.first if isinstance(first, Hole) else first.offset
         offsets.is_classic = classic_ranges[max(0, bisect_right(firsts, place) - 1)][1]
         if isinstance(first, Hole):
-            parts.append([describe_gap(history.group.partition, first, later.values(), start_offset, replaced)])
+            parts.append([describe_gap(partition, first, later.values(), start_offset, replaced, gaps)])
             offsets.note_hole()
         elif isinstance(first, Marker):
             parts.append(list(offsets.end_transaction(first)))

@@ -20,15 +20,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import accumulate, compress, pairwise
 from typing import Any, NamedTuple
 
-from kafkagroups.errors import BadBytes
 from kafkagroups.groups.offsets import CLASSIC_GROUP_TYPE, GROUP_ENDING_TYPES, Fate, TopicPartition
 from kafkagroups.groups.replay import Shard, read_keys
-from kafkagroups.history.event import MIN_STEP_MS, Position
+from kafkagroups.history.event import MIN_STEP_MS, Position, read_member
 from kafkagroups.history.fates import Fates, RecordFate
 from kafkagroups.history.finding import count_of
 from kafkagroups.history.stats import Count, OpenTransaction, SegmentCount
@@ -39,8 +37,7 @@ from kafkagroups.loading.native import Extent
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, LogRecord
 from kafkagroups.log.segment_file import base_offset_of
 from kafkagroups.log.segments import Log, Notes
-from kafkagroups.records.consumer_protocol import decode_subscription
-from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue
 from kafkagroups.records.releases import EVERY_VERSION, Dialect, VersionRange
 from kafkagroups.records.serde import Record, decode, has_type
 from kafkagroups.records.wire import UUID
@@ -52,10 +49,8 @@ ALTERNATING_MS = 3_600_000
 MIN_SWITCHES = 3
 """With fewer changes, the settings can be those of one process that got new ones."""
 SETTINGS_SHOWN = 4
-Settings = tuple[str, ...]
-"""What a member record tells about the process of the member: a text for each setting."""
-_HOST = 1
-"""The index of the host in Settings."""
+Settings = tuple[tuple[str, str], ...]
+"""What a member record tells about the process of the member (`Member.settings`)."""
 
 
 class Replacement(NamedTuple):
@@ -102,7 +97,8 @@ class StaticMembers(dict[tuple[str, str], list[Series]]):
             series = self.setdefault((record.key.group, member.group_instance_id or ""), [])
             if not series or timestamp_ms - series[-1].newest[-1].timestamp_ms > ALTERNATING_MS:
                 series[:] = [*(each for each in series if each.first is not None), Series()]
-            series[-1].add(Replacement(offset, timestamp_ms, _read_settings(member)))
+            settings = read_member(member, record.value.protocol_type).settings
+            series[-1].add(Replacement(offset, timestamp_ms, (*settings.items(),)))
 
 
 def _is_shared(series: Sequence[Replacement]) -> bool:
@@ -110,16 +106,6 @@ def _is_shared(series: Sequence[Replacement]) -> bool:
     settings = [replacement.settings for replacement in series]
     alternates = len(set(settings)) == 2 and all(earlier != later for earlier, later in pairwise(settings))
     return span_ms <= FAST_MS or (span_ms <= ALTERNATING_MS and alternates)
-
-
-def _read_settings(member: MemberMetadata) -> Settings:
-    """Return the settings of a member. The rack is in the subscription, if the client sends it (KIP-881)."""
-    rack = None
-    with suppress(BadBytes):
-        rack = decode_subscription(member.subscription).message.rack_id
-    process = (f"client id {member.client_id}", f"host {member.client_host}")
-    timeouts = (f"session timeout {member.session_timeout} ms", f"rebalance timeout {member.rebalance_timeout} ms")
-    return (*process, *timeouts, f"rack {rack or 'none'}")
 
 
 def describe_settings(series: Series) -> str:
@@ -135,13 +121,14 @@ def describe_settings(series: Series) -> str:
     lines = []
     for settings, count in counts.items():
         times = [count_of(count, "time"), *(place for place, of_end in ends.items() if of_end == settings)]
-        lines.append(f"{', '.join(compress(settings, different))} ({', '.join(times)})")
+        shown = [f"{name} {setting}" for name, setting in compress(settings, different)]
+        lines.append(f"{', '.join(shown)} ({', '.join(times)})")
     meaning = "Two processes have this instance id and fence each other. " if series.switches >= MIN_SWITCHES else ""
     more = "; …" if len(lines) > SETTINGS_SHOWN else ""
     text = f"{meaning}The records have different settings: {'; '.join(lines[:SETTINGS_SHOWN])}{more}."
-    if not different[_HOST]:
-        host = series.newest[-1].settings[_HOST].removeprefix("host ").removeprefix("/")
-        text += f" The host is always {host}, because Kafka keeps the client id and the host of the member before."
+    hosts = {dict(settings)["host"] for settings in counts}
+    if len(hosts) == 1:
+        text += f" The host is always {hosts.pop()}: Kafka keeps the client id and the host of the member before."
     return text
 
 

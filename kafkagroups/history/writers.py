@@ -23,7 +23,7 @@ from statistics import median
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.replay import LogKeys, read_keys
 from kafkagroups.history.passes import Follower, Partition, list_readable
-from kafkagroups.history.stats import TypeAndVersion, VersionCount, WriterCount, WriterKey, WriterRange
+from kafkagroups.history.stats import TypeAndVersion, VersionCount, WriterCount, WriterRange
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, LogRecord
 from kafkagroups.records.releases import EVERY_VERSION, Dialect, VersionRange
 from kafkagroups.records.serde import decode
@@ -43,7 +43,7 @@ class WriterCounter(Follower):
 
     def __init__(self, dialect: Dialect) -> None:
         self._keys = LogKeys(dialect)
-        self._commits: dict[WriterKey, tuple[array[int], array[int]]] = {}
+        self._commits: dict[tuple[str, int, bool, int], tuple[array[int], array[int]]] = {}
         """The times and the sizes of the commits of each writer."""
 
     def follow(self, batch: Batch) -> None:
@@ -52,7 +52,7 @@ class WriterCounter(Follower):
             if key.partition is not None and record.value is not None:
                 commits.setdefault(group, []).append(record)
         for group, records in commits.items():
-            writer = WriterKey(group, batch.partition_leader_epoch, batch.is_transactional, len(records))
+            writer = (group, batch.partition_leader_epoch, batch.is_transactional, len(records))
             times, sizes = self._commits.setdefault(writer, (array("q"), array("q")))
             times.append(records[0].timestamp)
             sizes.append(sum(record.size for record in records))
@@ -64,8 +64,8 @@ class WriterCounter(Follower):
             known_times = sorted(time for time in times if time != NO_TIMESTAMP)
             gaps = [later - earlier for earlier, later in pairwise(known_times)]
             first_ms, last_ms = (known_times[0], known_times[-1]) if known_times else (None, None)
-            counts = (len(times), len(times) * writer.records_per_batch, sum(sizes))
-            writers.append(WriterCount(writer, partition, *counts, first_ms, last_ms, median(gaps) if gaps else None))
+            counts = (len(times), len(times) * writer[-1], sum(sizes))
+            writers.append(WriterCount(*writer, partition, *counts, first_ms, last_ms, median(gaps) if gaps else None))
         return writers
 
 

@@ -12,8 +12,10 @@ how much, and chooses the groups whose history a second reading takes from their
 
 from __future__ import annotations
 
+import shlex
 from base64 import b64encode
-from collections import Counter
+from bisect import bisect_right
+from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -36,7 +38,6 @@ from kafkagroups.history.finding import (
     describe_time,
     describe_topic,
     list_groups,
-    quote,
     sort_findings,
 )
 from kafkagroups.history.group_log import load_group_logs
@@ -47,6 +48,7 @@ from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, OpenTransaction
 from kafkagroups.history.timeline import build_history
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
+from kafkagroups.log.batch import NO_TIMESTAMP
 from kafkagroups.log.folders import new_file
 from kafkagroups.log.segments import Log
 from kafkagroups.records.wire import decode_utf8
@@ -64,56 +66,37 @@ _OFFSET_IN_VALUE = slice(2, 10)
 """Where each version of the value of an offset record contains the committed offset."""
 
 
-@dataclass(frozen=True)
-class TimeAxis:
-    """The time that a report covers, divided into PARTS equal parts."""
-
-    first_ms: int
-    last_ms: int
-
-    def find_part(self, time_ms: int) -> int:
-        """Return the number of the part that contains a time; a time outside belongs to the first or last part."""
-        part = (time_ms - self.first_ms) * PARTS // (self.last_ms - self.first_ms + 1)
-        return min(max(part, 0), PARTS - 1)
-
-    def find_start(self, part: int) -> int:
-        return self.first_ms + part * (self.last_ms - self.first_ms + 1) // PARTS
-
-
 @dataclass
 class Activity:
-    """What one reading of a partition's log found.
+    """What one reading of the logs found.
 
-    `bytes` are those of the batches in each part of the time, and `group_bytes` those of the records of some groups.
-    `weights` counts what stands out in each group: commits below an earlier one of the same topic partition, and
-    tombstones.
+    `starts` divide the time that a report covers into PARTS equal parts. In each part, `bytes` are those of the
+    batches, and `group_bytes` those of the records of some groups. By partition and group, `weights` counts what stands
+    out: commits below an earlier one of the same topic partition, and tombstones.
     """
 
-    partition: int | None
+    starts: list[int]
     bytes: Counter[int] = field(default_factory=Counter)
-    group_bytes: list[Counter[str]] = field(default_factory=lambda: [Counter() for _ in range(PARTS)])
-    weights: Counter[str] = field(default_factory=Counter)
+    group_bytes: defaultdict[int, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    weights: Counter[tuple[int | None, str]] = field(default_factory=Counter)
 
 
-def read_activity(log: Log, axis: TimeAxis, groups_to_follow: Collection[str]) -> Activity:
-    activity = Activity(log.partition)
+def read_activity(logs: Sequence[Log], starts: list[int], groups_to_follow: Collection[str]) -> Activity:
+    activity = Activity(starts)
     followed = {_encode(group): group for group in groups_to_follow}
-    committed: dict[bytes, bytes] = {}
-    weights: Counter[bytes] = Counter()
-    for batch in log:
-        part = axis.find_part(batch.max_timestamp)
-        activity.bytes[part] += batch.size
-        group_bytes = activity.group_bytes[part]
-        for record in () if batch.is_control else list_readable(batch):
-            key = record.key or b""
-            group = key[4 : 4 + int.from_bytes(key[2:4], "big")]
-            if group in followed:
-                group_bytes[followed[group]] += record.size
-            weight = _weigh(key, record.value, committed, batch.is_transactional)
-            if weight:
-                weights[group] += weight
-    for group, weight in weights.items():
-        activity.weights[decode_utf8(group)] += weight
+    for log in logs:
+        committed: dict[bytes, bytes] = {}
+        for batch in log:
+            part = max(0, bisect_right(starts, batch.max_timestamp) - 1)
+            activity.bytes[part] += batch.size
+            for record in () if batch.is_control else list_readable(batch):
+                key = record.key or b""
+                group = key[4 : 4 + int.from_bytes(key[2:4], "big")]
+                if group in followed:
+                    activity.group_bytes[part][followed[group]] += record.size
+                weight = _weigh(key, record.value, committed, batch.is_transactional)
+                if weight:
+                    activity.weights[log.partition, decode_utf8(group)] += weight
     return activity
 
 
@@ -143,12 +126,12 @@ class Story:
     events: list[Event]
 
 
-def read_stories(topic: OpenTopic, activities: Sequence[Activity], stats: Stats) -> tuple[list[Story], int]:
+def read_stories(topic: OpenTopic, activity: Activity, stats: Stats) -> tuple[list[Story], int]:
     """Return the histories that stand out most, in this order, and how many more groups stand out."""
-    weights = {(one.partition, group): weight for one in activities for group, weight in one.weights.items()}
+    weights = activity.weights.copy()
     for number, counts in stats.partitions.items():
         for group in {group for transaction in counts.open_transactions for group in transaction.groups}:
-            weights[number, group] = weights.get((number, group), 0) + 3
+            weights[number, group] += 3
     wanted: list[tuple[int | None, str]] = []
     budget = MAX_RECORDS
     for number, group in sorted(weights, key=lambda place: (-weights[place], place[1])):
@@ -178,8 +161,8 @@ class LogFacts:
     groups: Groups
     stats: Stats
     check: Check
-    axis: TimeAxis
-    activities: Sequence[Activity]
+    last_ms: int
+    activity: Activity
     stories: Sequence[Story]
     untold: int
 
@@ -190,10 +173,10 @@ class LogFacts:
 
     def command(self, name: str, *words: str, group: str | None = None) -> str:
         topic = self.stats.topic_partitions
-        of_group = [] if group is None else [f"--group={quote(group)}"]
+        of_group = [] if group is None else [f"--group={group}"]
         rules = ["--coordinator", self.topic.dialect.coordinator, "--kafka", self.topic.dialect.kafka]
         count = ["--partitions", str(topic.count)] if topic.origin == "option" else []
-        return " ".join(["kafkagroups", name, quote(self.topic.path), *of_group, *words, *rules, *count])
+        return shlex.join(["kafkagroups", name, self.topic.path, *of_group, *words, *rules, *count])
 
     @property
     def assumptions(self) -> list[str]:
@@ -221,11 +204,9 @@ class LogFacts:
     @property
     def parts_of_time(self) -> list[tuple[int, int, str, int]]:
         parts = []
-        for part in range(PARTS):
-            size = sum(activity.bytes[part] for activity in self.activities)
-            by_group = sum((activity.group_bytes[part] for activity in self.activities), Counter[str]())
-            group, group_size = max(by_group.items(), key=lambda item: item[1], default=("-", 0))
-            parts += [(self.axis.find_start(part), size, group, group_size)] if size else []
+        for part, size in sorted(self.activity.bytes.items()):
+            group, group_size = next(iter(self.activity.group_bytes[part].most_common(1)), ("-", 0))
+            parts.append((self.activity.starts[part], size, group, group_size))
         return parts
 
     @property
@@ -238,9 +219,6 @@ class LogFacts:
         pending = {key: commit.offset for commits in group.pending.values() for key, commit in commits.items()}
         return [(key, group.offsets.get(key), pending.get(key)) for key in sorted({*group.offsets, *pending})]
 
-    def total(self, name: str) -> int:
-        return sum(getattr(counts, name) for counts in self.stats.partitions.values())
-
 
 def read_facts(topic: OpenTopic) -> LogFacts:
     counted = CountedTopic(topic)
@@ -248,13 +226,14 @@ def read_facts(topic: OpenTopic) -> LogFacts:
     stats = counted.sum_stats()
     check = judge(counted, stats)
     times = [time for part in stats.partitions.values() for time in (part.first_timestamp_ms, part.last_timestamp_ms)]
-    known = [time for time in times if time is not None]
-    axis = TimeAxis(min(known, default=-1), max(known, default=-1))
+    known = [time for time in times if time is not None] or [NO_TIMESTAMP]
+    length_ms = max(known) - min(known) + 1
+    starts = [min(known) + part * length_ms // PARTS for part in range(PARTS)]
     # The rows are sorted by bytes.
     followed = [name for name in stats.rows if isinstance(name, str)][:FOLLOWED_GROUPS]
-    activities = [read_activity(log, axis, followed) for log in counted.topic.logs]
-    stories, untold = read_stories(counted.topic, activities, stats)
-    return LogFacts(topic, counted.groups, stats, check, axis, activities, stories, untold)
+    activity = read_activity(counted.topic.logs, starts, followed)
+    stories, untold = read_stories(counted.topic, activity, stats)
+    return LogFacts(topic, counted.groups, stats, check, max(known), activity, stories, untold)
 
 
 @dataclass(frozen=True)
@@ -323,7 +302,6 @@ def _render(all_facts: Sequence[LogFacts], replicas: Replicas | None) -> str:
         version=metadata.version("kafkagroups"),
         records_per_ms=RECORDS_LOADED_PER_SECOND // 1000,
         describe_answer=describe_answer,
-        quote=quote,
         sort_moved=sort_moved,
     )
     return page.lstrip()

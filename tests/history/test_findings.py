@@ -339,9 +339,9 @@ def test_writers_are_told_apart_by_the_form_of_their_batches(tmp_path):
     for engine in ENGINES:
         found = stats(path, "writer", engine=engine)
         plain, transactional = sorted(found.writers, key=lambda writer: -writer.commits)
-        assert (plain.key.is_transactional, plain.key.records_per_batch, plain.commits) == (False, 2, 100)
+        assert (plain.transactional, plain.records_per_batch, plain.commits) == (False, 2, 100)
         assert (plain.interval_ms, plain.commits_per_minute) == (1000, 60)
-        assert (transactional.key.is_transactional, transactional.commits, transactional.records) == (True, 10, 10)
+        assert (transactional.transactional, transactional.commits, transactional.records) == (True, 10, 10)
         assert (transactional.interval_ms, transactional.commits_per_minute) == (10_000, 6)
 
 
@@ -433,7 +433,7 @@ def test_damage_and_a_failing_load_are_found(tmp_path):
     segment.write_bytes(segment.read_bytes()[:-1])
     (damage,) = find(folder)
     assert (damage.kind, damage.partition, damage.offset) == ("damage", 0, 2)
-    assert "no readable batch follows" in damage.remedy
+    assert "no readable batch in the" in damage.what
     log = captured("runs") / "runs" / "1.0.1-craft-a" / "log"
     found = [each for each in find(log, coordinator="classic") if each.kind != "early_expiry"]
     assert [(finding.kind, finding.partition) for finding in found] == [("load_failure", 0)]
@@ -506,11 +506,11 @@ def test_damage_in_the_middle_is_found_with_what_would_be_lost(tmp_path):
     flip_bit(segment, 2 * size - 1)
     (damage,) = find(folder)
     assert (damage.kind, damage.offset) == ("damage", 1)
-    assert "2 readable batches of g2, g3 are lost" in damage.remedy
+    assert "2 readable batches with 2 records of g2, g3" in damage.what
     assert "--past-damage" in damage.remedy
     (gap,) = find(folder, past_damage=True)
     assert (gap.kind, gap.partition, gap.offset) == ("damage", 0, 1)
-    assert f"{size} bytes are damaged from byte {size}" in gap.what
+    assert f"byte {size}: {size} damaged bytes are skipped" in gap.what
     assert "offset 1 is missing" in gap.what
 
 

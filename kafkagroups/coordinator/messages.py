@@ -13,6 +13,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from enum import IntEnum
 from typing import Any, Generic, TypeVar, cast
 
+from kafkagroups.coordinator.request_fields import ClientText, Int16, Int64, Protocols
 from kafkagroups.groups.group import CONSUMER
 from kafkagroups.groups.living_groups import ClassicGroup, ClassicMember
 from kafkagroups.groups.offsets import TopicPartition
@@ -212,10 +213,10 @@ class OffsetCommit:
     one. The metadata None is stored as "".
     """
 
-    offset: int
+    offset: Int64
     metadata: str | None = ""
     leader_epoch: int = -1
-    timestamp: int = -1
+    timestamp: Int64 = -1
 
 
 @dataclass(frozen=True)
@@ -402,10 +403,10 @@ def answer_sync(member: ClassicMember, result: SyncGroupResult) -> None:
 class JoinGroupRequest:
     group_id: str
     _: KW_ONLY
-    protocols: Sequence[tuple[str, bytes]]
+    protocols: Protocols
     member_id: str = ""
-    group_instance_id: str | None = None
-    client_id: str = ""
+    group_instance_id: ClientText | None = None
+    client_id: ClientText = ""
     client_host: str = "/127.0.0.1"
     session_timeout_ms: int = 45_000
     rebalance_timeout_ms: int = 300_000
@@ -450,7 +451,7 @@ class OffsetCommitRequest:
     generation: int = -1
     member_id: str = ""
     group_instance_id: str | None = None
-    retention_ms: int = -1
+    retention_ms: Int64 = -1
     supports_group_not_found: bool = True
 
 
@@ -460,8 +461,8 @@ class TxnOffsetCommitRequest:
     offsets: Mapping[TopicPartition, OffsetCommit]
     _: KW_ONLY
     transactional_id: str
-    producer_id: int
-    producer_epoch: int
+    producer_id: Int64
+    producer_epoch: Int16
     generation: int = -1
     member_id: str = ""
     group_instance_id: str | None = None
@@ -497,9 +498,9 @@ class ConsumerHeartbeat:
     subscribed_topic_regex: str | None = None
     server_assignor: str | None = None
     topic_partitions: Mapping[str, Collection[int]] | None = None
-    client_id: str = ""
+    client_id: ClientText = ""
     client_host: str = "/127.0.0.1"
-    version: int = FIRST_WITH_CLIENT_MEMBER_ID
+    version: Int16 = FIRST_WITH_CLIENT_MEMBER_ID
 
     @property
     def is_full(self) -> bool:

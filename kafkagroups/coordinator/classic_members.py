@@ -21,7 +21,7 @@ from dataclasses import replace
 
 import msgspec
 
-from kafkagroups.coordinator import group_store, messages
+from kafkagroups.coordinator import group_store, messages, protocol_conversion
 from kafkagroups.coordinator.consumer_groups import ConsumerGroups, MemberChange
 from kafkagroups.coordinator.consumer_members import (
     UNRELEASED,
@@ -36,15 +36,6 @@ from kafkagroups.coordinator.consumer_members import (
 from kafkagroups.coordinator.consumer_targets import find_target
 from kafkagroups.coordinator.group_store import Result
 from kafkagroups.coordinator.messages import Errors, Refusal, ResponseFuture, find_error
-from kafkagroups.coordinator.protocol_conversion import (
-    add_classic_members,
-    build_metadata,
-    build_upgrade_records,
-    check_upgrade,
-    convert_to_consumer_members,
-    encode_target,
-    refuse_upgrade,
-)
 from kafkagroups.errors import InvalidRecord
 from kafkagroups.groups.group import CONSUMER, ClassicState
 from kafkagroups.groups.living_groups import ClassicGroup, ClassicMember
@@ -74,7 +65,7 @@ class ConvertibleGroups(ConsumerGroups):
     # Upgrade
 
     def _upgrade(self, classic: ClassicGroup, records: list[Record]) -> ModernGroup:
-        check_upgrade(classic, self.settings.consumer)
+        protocol_conversion.check_upgrade(classic, self.settings.consumer)
         group_id = classic.group_id
         for waiting in classic.ordered_members():
             messages.answer_join(waiting, messages.JoinGroupResult(Errors.REBALANCE_IN_PROGRESS, waiting.member_id))
@@ -82,12 +73,12 @@ class ConvertibleGroups(ConsumerGroups):
         if classic.members and classic.protocol is None:
             raise Refusal(Errors.UNKNOWN_SERVER_ERROR)
         try:
-            members = convert_to_consumer_members(classic, self.image)
+            members = protocol_conversion.convert_to_consumer_members(classic, self.image)
         except InvalidRecord as error:
             if error.cause and self.settings.is_before(4, 4):
                 raise Refusal(Errors.UNKNOWN_SERVER_ERROR) from None
-            raise refuse_upgrade(group_id, "the embedded consumer protocol is malformed") from None
-        upgrade = build_upgrade_records(group_id, classic.generation, members, self.image)
+            raise protocol_conversion.refuse_upgrade(group_id, "the embedded consumer protocol is malformed") from None
+        upgrade = protocol_conversion.build_upgrade_records(group_id, classic.generation, members, self.image)
         records += [group_store.build_group_tombstone(group_id), *upgrade]
         group = self._create_group(group_id)
         for record in upgrade:
@@ -137,7 +128,7 @@ class ConvertibleGroups(ConsumerGroups):
             generation=group.group_epoch,
             protocol_type=CONSUMER,
         )
-        add_classic_members(classic, group, members, replaced_ids or {}, self.image)
+        protocol_conversion.add_classic_members(classic, group, members, replaced_ids or {}, self.image)
         assignments = {member.member_id: member.assignment for member in classic.members.values()}
         records += group_store.build_modern_tombstones(group, replaced_ids)
         records.append(self.store.build_group_record(classic, assignments))
@@ -219,7 +210,7 @@ class ConvertibleGroups(ConsumerGroups):
         else:
             before = find_member(group, joining.member_id, joining.group_instance_id)
         subscription = self._read_subscription(joining)
-        metadata = build_metadata(joining, joining.protocols[0][1])
+        metadata = protocol_conversion.build_metadata(joining, joining.protocols[0][1])
         after = replace(before, metadata=update_metadata(before.metadata, **msgspec.structs.asdict(metadata)))
         change = MemberChange(group, before, after, records)
         self.store_subscription(change)
@@ -266,7 +257,7 @@ class ConvertibleGroups(ConsumerGroups):
             raise Refusal(Errors.REBALANCE_IN_PROGRESS)
         self.timers.cancel(group.group_id, member.member_id, ["sync"])
         self.restart_session(group.group_id, member)
-        data = encode_target(self.image, member.assigned, classic.supported_protocols[0].metadata)
+        data = protocol_conversion.encode_target(self.image, member.assigned, classic.supported_protocols[0].metadata)
         return Result(messages.SyncGroupResult(Errors.NONE, request.protocol_type, request.protocol, data))
 
     def heartbeat_classic(self, group: ModernGroup, request: messages.HeartbeatRequest) -> Result[Errors]:

@@ -224,7 +224,7 @@ class ConsumerGroupRequests(Requests):
     def _validate_modern_commit(
         self,
         group: ModernGroup,
-        request: messages.OffsetCommitRequest | messages.TxnOffsetCommitRequest,
+        request: messages.CommitRequest,
         offsets: Mapping[TopicPartition, messages.OffsetCommit],
     ) -> None:
         """Raise Refusal unless the commit is accepted.

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections import ChainMap
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -98,13 +99,12 @@ class GroupCoordinator(MemberRequests, OffsetRequests):
             return messages.DescribedGroup(error, group_id)
         with self.manager.committed():
             group = self.manager.find_group(group_id)
-        if not isinstance(group, ClassicGroup) and self.settings.is_at_least(4, 0):
-            message = f"Group {group_id} not found." if group is None else f"Group {group_id} is not a classic group."
-            return messages.DescribedGroup(
-                Errors.GROUP_ID_NOT_FOUND, group_id, ClassicState.DEAD.value, message=message
-            )
         if not isinstance(group, ClassicGroup):
-            return messages.DescribedGroup(error, group_id, ClassicState.DEAD.value)
+            dead_group = messages.DescribedGroup(error, group_id, ClassicState.DEAD.value)
+            if self.settings.is_before(4, 0):
+                return dead_group
+            reason = "not found" if group is None else "is not a classic group"
+            return replace(dead_group, error=Errors.GROUP_ID_NOT_FOUND, message=f"Group {group_id} {reason}.")
         is_stable = group.state is ClassicState.STABLE
         protocol = group.protocol if is_stable else None
         if is_stable and protocol is None:
@@ -149,31 +149,28 @@ class GroupCoordinator(MemberRequests, OffsetRequests):
         convert_case = str.lower if self.settings.is_at_least(3, 7) else str
         state_filter = {convert_case(state.strip() if self.settings.is_at_least(4, 0) else state) for state in states}
         type_filter = {group_type.lower() for group_type in types}
-        groups = []
         with self.manager.committed():
+            present: list[LivingGroup] = [*self.manager.current_groups(), *self.manager.current_modern_groups()]
             all_groups = [
-                messages.ListedGroup(group.group_id, group.protocol_type or "", self._get_state_name(group))
-                for group in self.manager.current_groups()
+                messages.ListedGroup(group.group_id, group.protocol_type or "", self._get_state_name(group), group.type)
+                for group in present
             ]
-            all_groups += [
-                messages.ListedGroup(group.group_id, group.type, group.state.value, group.type)
-                for group in self.manager.current_modern_groups()
-            ]
-        for listed in all_groups:
-            accepts_state = not state_filter or convert_case(listed.state) in state_filter
-            if not accepts_state or (type_filter and listed.type not in type_filter):
-                continue
-            if can_see_all_groups or self.validator.authorize("DESCRIBE", "GROUP", listed.group_id):
-                groups.append(listed)
+        groups = [
+            listed
+            for listed in all_groups
+            if (not state_filter or convert_case(listed.state) in state_filter)
+            and (not type_filter or listed.type in type_filter)
+            and (can_see_all_groups or self.validator.authorize("DESCRIBE", "GROUP", listed.group_id))
+        ]
         if not self.manager.loading:
             return Errors.NONE, groups
         return Errors.COORDINATOR_LOAD_IN_PROGRESS, groups if self.settings.is_before(4, 0) else []
 
-    def _get_state_name(self, group: ClassicGroup) -> str:
+    def _get_state_name(self, group: LivingGroup) -> str:
         """Before 1.1 the state CompletingRebalance was called AwaitingSync."""
         if group.state is ClassicState.COMPLETING_REBALANCE and self.settings.is_before(1, 1):
             return "AwaitingSync"
-        return group.state.value
+        return str(group.state.value)
 
     @check_fields
     def delete_groups(self, group_ids: Iterable[str]) -> ResponseFuture[dict[str, Errors]]:

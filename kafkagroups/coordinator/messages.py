@@ -444,33 +444,33 @@ class OffsetFetchRequest:
 
 
 @dataclass(frozen=True)
-class OffsetCommitRequest:
+class CommitRequest:
     group_id: str
     offsets: Mapping[TopicPartition, OffsetCommit]
     _: KW_ONLY
     generation: int = -1
     member_id: str = ""
     group_instance_id: str | None = None
+
+
+@dataclass(frozen=True)
+class OffsetCommitRequest(CommitRequest):
+    _: KW_ONLY
     retention_ms: Int64 = -1
     supports_group_not_found: bool = True
 
 
 @dataclass(frozen=True)
-class TxnOffsetCommitRequest:
-    group_id: str
-    offsets: Mapping[TopicPartition, OffsetCommit]
+class TxnOffsetCommitRequest(CommitRequest):
     _: KW_ONLY
     transactional_id: str
     producer_id: Int64
     producer_epoch: Int16
-    generation: int = -1
-    member_id: str = ""
-    group_instance_id: str | None = None
     supports_abortable_error: bool = True
     supports_stale_epoch: bool = True
 
 
-RequestOfMember = HeartbeatRequest | OffsetCommitRequest | TxnOffsetCommitRequest
+RequestOfMember = HeartbeatRequest | CommitRequest
 """The requests that name a member and its generation."""
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1

@@ -277,13 +277,10 @@ class ClassicGroup:
         """
         if self.state is ClassicState.EMPTY:
             return bool(protocol_type and protocols)
-        return self.protocol_type == protocol_type and any(
-            name in self.candidate_protocols(name) for name, _ in protocols
-        )
+        return self.protocol_type == protocol_type and any(self.is_common(name) for name, _ in protocols)
 
-    def candidate_protocols(self, *names: str) -> set[str]:
-        supporter_counts = Counter(name for member in self.members.values() for name, _ in member.protocols)
-        return {name for name in names or supporter_counts if supporter_counts[name] == len(self.members)}
+    def is_common(self, protocol: str) -> bool:
+        return all(protocol in dict(member.protocols) for member in self.members.values())
 
     def select_protocol(self) -> str:
         """Return the protocol with the most votes.
@@ -291,8 +288,9 @@ class ClassicGroup:
         Each member votes for the candidate that it prefers. If two protocols have equally many votes, the first of them
         in the order of Kafka's map of votes wins.
         """
-        candidates = self.candidate_protocols()
-        votes = Counter(member.vote(candidates) for member in self.ordered_members())
+        members = self.ordered_members()
+        candidates = [name for name, _ in members[0].protocols if self.is_common(name)]
+        votes = Counter(member.vote(candidates) for member in members)
         return max(immutable_map_order(votes, self.kafka), key=votes.__getitem__)
 
     def add(self, member: ClassicMember) -> None:
@@ -336,15 +334,10 @@ class ClassicGroup:
 
     def elect_joined_leader(self) -> bool:
         """If the leader has not joined, choose the first member in `ordered_members` that has."""
-        if self.leader is None:
-            return False
-        if self.members[self.leader].awaiting_join:
-            return True
-        first_joined_id = next((member.member_id for member in self.ordered_members() if member.awaiting_join), None)
-        if first_joined_id is None:
-            return False
-        self.leader = first_joined_id
-        return True
+        joined_ids = [member.member_id for member in self.ordered_members() if member.awaiting_join]
+        if joined_ids and self.leader not in joined_ids:
+            self.leader = joined_ids[0]
+        return bool(joined_ids)
 
     def start_next_generation(self, now_ms: int) -> bool:
         """Start a new generation: enter CompletingRebalance if the group has members, otherwise Empty.

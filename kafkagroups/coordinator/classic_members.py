@@ -19,8 +19,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-import msgspec
-
 from kafkagroups.coordinator import group_store, messages, protocol_conversion
 from kafkagroups.coordinator.consumer_groups import ConsumerGroups, MemberChange
 from kafkagroups.coordinator.consumer_members import (
@@ -105,7 +103,8 @@ class ConvertibleGroups(ConsumerGroups):
 
     def _can_downgrade(self, remaining: Collection[ConsumerMember]) -> bool:
         all_classic = all(member.uses_classic_protocol for member in remaining)
-        return all_classic and self.settings.consumer.can_downgrade and len(remaining) <= self.settings.group_max_size
+        is_allowed = self.settings.consumer.migration_policy in ("bidirectional", "downgrade")
+        return all_classic and is_allowed and len(remaining) <= self.settings.group_max_size
 
     def downgrade(
         self,
@@ -152,18 +151,15 @@ class ConvertibleGroups(ConsumerGroups):
         self, group: ModernGroup, joining: ClassicMember, *, is_unknown: bool, requires_known_id: bool
     ) -> ResponseFuture[messages.JoinGroupResult]:
         """Answer a JoinGroup. An unknown member has the id that the coordinator chose."""
-        is_downgrade = False
 
         def handle() -> Result[messages.JoinGroupResult]:
-            nonlocal is_downgrade
             self._check_joining(group, joining)
             if is_unknown and requires_known_id and joining.group_instance_id is None:
                 raise Refusal(Errors.MEMBER_ID_REQUIRED)
             records: list[Record] = []
-            change, is_downgrade = self._join(group, joining, records, is_unknown=is_unknown)
-            result = messages.JoinGroupResult(
-                Errors.NONE, change.member_id, change.epoch, CONSUMER, protocol=joining.protocols[0][0]
-            )
+            member = self._join(group, joining, records, is_unknown=is_unknown)
+            protocol, _ = joining.protocols[0]
+            result = messages.JoinGroupResult(Errors.NONE, member.member_id, member.epoch, CONSUMER, protocol)
             return Result(result, records)
 
         def refuse(error: Errors, message: str | None) -> messages.JoinGroupResult:
@@ -173,10 +169,8 @@ class ConvertibleGroups(ConsumerGroups):
             if result.error is not Errors.NONE:
                 return
             self.timers.cancel(group.group_id, result.member_id, ["join"])
-            if is_downgrade:
-                return
             member = self.find_member(group.group_id, result.member_id)
-            if member is not None:
+            if member is not None:  # Otherwise the group has become a classic group.
                 self.restart_session(group.group_id, member)
                 self.timers.restart(("sync", group.group_id, member.member_id), joining.rebalance_timeout_ms)
 
@@ -200,8 +194,8 @@ class ConvertibleGroups(ConsumerGroups):
 
     def _join(
         self, group: ModernGroup, joining: ClassicMember, records: list[Record], *, is_unknown: bool
-    ) -> tuple[ConsumerMember, bool]:
-        """Return the member after the JoinGroup, and whether the group becomes a classic group."""
+    ) -> ConsumerMember:
+        """Return the member after the JoinGroup, with which the group can become a classic group."""
         holder = find_static_member(group, joining.group_instance_id)
         if joining.group_instance_id is None:
             before = find_or_create_member(group, joining.member_id)
@@ -211,7 +205,7 @@ class ConvertibleGroups(ConsumerGroups):
             before = find_member(group, joining.member_id, joining.group_instance_id)
         subscription = self._read_subscription(joining)
         metadata = protocol_conversion.build_metadata(joining, joining.protocols[0][1])
-        after = replace(before, metadata=update_metadata(before.metadata, **msgspec.structs.asdict(metadata)))
+        after = replace(before, metadata=update_metadata(before.metadata, metadata))
         change = MemberChange(group, before, after, records)
         self.store_subscription(change)
         owned = {
@@ -222,7 +216,7 @@ class ConvertibleGroups(ConsumerGroups):
         if not self.can_replace(group, holder):
             self.update_target(change)
             self.reconcile(change, owned)
-            return change.after, False
+            return change.after
         assert holder is not None
         is_stale = group.assignment_epoch < change.epoch
         if not is_stale:
@@ -237,7 +231,7 @@ class ConvertibleGroups(ConsumerGroups):
             rebalances=is_stale,
             replaced_ids={holder.member_id: change.after.member_id},
         )
-        return change.after, True
+        return change.after
 
     def _read_subscription(self, joining: ClassicMember) -> consumer_protocol.ConsumerProtocolSubscription:
         try:

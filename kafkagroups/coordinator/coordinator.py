@@ -288,11 +288,17 @@ class GroupCoordinator(MemberRequests, OffsetRequests):
 
 
 def open_logs(folder: str | Path, settings: Settings, *, on_append: AppendListener = ignore_append) -> DiskLogs:
-    """Return the logs in a folder, with the codec and the check of producer epochs that the settings say."""
+    """Return the logs in a folder, with the codec that the settings say.
+
+    Up to 2.4, a broker does not refuse an old producer epoch if the group coordinator appends, as in the recorded
+    conversation 1.0.1-txnodd.
+    Source: ProducerStateManager.prepareUpdate, ReplicaManager.appendRecords with isFromClient = false (1.0.1);
+    ProducerAppendInfo.checkProducerEpoch (since 2.5).
+    """
     return DiskLogs(
         folder,
         settings.offsets_topic_compression_codec,
-        fences_producers=settings.fences_producers,
+        fences_producers=settings.is_at_least(2, 5),
         on_append=on_append,
     )
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from enum import IntEnum
+from functools import partial
 from typing import Any, Generic, TypeVar, cast
 
 from kafkagroups.coordinator.request_fields import ClientText, Int16, Int64, Protocols
@@ -344,20 +345,17 @@ class ResponseFuture(Generic[T]):
 
     @classmethod
     def gather(cls, responses: Sequence[ResponseFuture[T]]) -> ResponseFuture[list[T]]:
-        gathered: ResponseFuture[list[T]] = ResponseFuture()
-
-        def complete(_: object = None) -> None:
-            if all(response.done for response in responses):
-                gathered.complete([response.value for response in responses])
-
+        gathered: ResponseFuture[list[T]] = ResponseFuture.of([])
         for response in responses:
-            if not response.done:
-                response.then(complete)
-        complete()
+            gathered = gathered.bind(partial(_add_value, response))
         return gathered
 
     def __repr__(self) -> str:
         return f"ResponseFuture({self._value!r})" if self.done else "ResponseFuture(waiting)"
+
+
+def _add_value(response: ResponseFuture[T], values: list[T]) -> ResponseFuture[list[T]]:
+    return response.map(lambda value: [*values, value])
 
 
 def build_join_result(group: ClassicGroup, member_id: str, leader: str | None = None) -> JoinGroupResult:

@@ -358,16 +358,16 @@ class OffsetRequests(ConsumerGroupRequests):
         return messages.OffsetFetchResult(Errors.NONE, offsets)
 
     def _fetch_offset_from_zookeeper(self, group_id: str, partition: TopicPartition) -> messages.FetchedOffset:
+        if not self.settings.zookeeper:
+            return messages.FetchedOffset(error=Errors.UNSUPPORTED_VERSION)
+        if not self.validator.authorize("DESCRIBE", "TOPIC", partition.topic):
+            return messages.FetchedOffset(error=Errors.TOPIC_AUTHORIZATION_FAILED)
         topics = self.validator.topics
         topic_exists = topics is None or partition.topic in topics
-        offset = self.validator.zookeeper.get((group_id, *partition)) if topic_exists else None
-        error = Errors.UNKNOWN_TOPIC_OR_PARTITION if offset is None else Errors.NONE
-        if not self.validator.authorize("DESCRIBE", "TOPIC", partition.topic):
-            offset = None
-            error = Errors.TOPIC_AUTHORIZATION_FAILED
-        if not self.settings.zookeeper:
-            error = Errors.UNSUPPORTED_VERSION
-        return messages.FetchedOffset(-1 if offset is None else offset, error=error)
+        offset = self.validator.zookeeper.get((group_id, *partition))
+        if offset is None or not topic_exists:
+            return messages.FetchedOffset(error=Errors.UNKNOWN_TOPIC_OR_PARTITION)
+        return messages.FetchedOffset(offset)
 
 
 def _refuse_fetch(error: Errors, message: str | None) -> messages.OffsetFetchResult:

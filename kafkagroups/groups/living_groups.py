@@ -25,7 +25,7 @@ Source: GroupMetadata.scala and MemberMetadata.scala (3.9; tag 1.0.1 for rules t
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -71,10 +71,6 @@ class GroupOffsets:
     def __bool__(self) -> bool:
         return bool(self.committed or self.pending or self.transactions)
 
-    @property
-    def mixes_commits(self) -> bool:
-        return self.has_plain_commit and self.has_transactional_commit
-
     def prepare(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         self.has_plain_commit = True
         self.pending.update(offsets)
@@ -103,12 +99,10 @@ class GroupOffsets:
             pending[partition] = _with_batch_offset(pending_offset, batch_offset)
 
     def fail_txn_commit(self, producer_id: int, partition: TopicPartition) -> None:
-        pending = self.transactions.get(producer_id)
-        if pending is None:
-            return
+        pending = self.transactions.get(producer_id, {})
         pending.pop(partition, None)
         if not pending:
-            del self.transactions[producer_id]
+            self.transactions.pop(producer_id, None)
 
     def end_transaction(self, producer_id: int, *, commits: bool, kafka: Version) -> None:
         """Handle the marker of the producer's transaction.
@@ -128,18 +122,14 @@ class GroupOffsets:
     def is_unstable(self, partition: TopicPartition) -> bool:
         return partition in self.pending or any(partition in pending for pending in self.transactions.values())
 
-    def remove(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    def remove(self, partitions: Collection[TopicPartition]) -> list[TopicPartition]:
         """Remove these offsets. Return the partitions that had a committed offset and so need a tombstone."""
-        need_tombstone = []
         for partition in partitions:
-            self.pending.pop(partition, None)
-            for pending in self.transactions.values():
+            for pending in (self.pending, *self.transactions.values()):
                 pending.pop(partition, None)
-            if self.committed.pop(partition, None) is not None:
-                need_tombstone.append(partition)
-        return need_tombstone
+        return self.expire(partitions)
 
-    def expire(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    def expire(self, partitions: Collection[TopicPartition]) -> list[TopicPartition]:
         """Remove these committed offsets, and return the partitions that had one. Pending commits may still be
         committed.
         """
@@ -183,10 +173,6 @@ class ClassicMember:
     awaiting_sync: Callable[[Any], None] | None = None
     is_new: bool = False
     session_timer: Cancellable | None = None
-
-    @property
-    def is_waiting(self) -> bool:
-        return self.awaiting_join is not None or self.awaiting_sync is not None
 
     def find_metadata(self, protocol: str | None) -> bytes:
         """Raises KeyError if the member does not support the protocol. A group without one has no metadata."""

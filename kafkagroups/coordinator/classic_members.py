@@ -19,9 +19,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-import msgspec
-
-from kafkagroups.coordinator import group_store, messages
+from kafkagroups.coordinator import group_store, messages, protocol_conversion
 from kafkagroups.coordinator.consumer_groups import ConsumerGroups, MemberChange
 from kafkagroups.coordinator.consumer_members import (
     UNRELEASED,
@@ -36,15 +34,6 @@ from kafkagroups.coordinator.consumer_members import (
 from kafkagroups.coordinator.consumer_targets import find_target
 from kafkagroups.coordinator.group_store import Result
 from kafkagroups.coordinator.messages import Errors, Refusal, ResponseFuture, find_error
-from kafkagroups.coordinator.protocol_conversion import (
-    add_classic_members,
-    build_metadata,
-    build_upgrade_records,
-    check_upgrade,
-    convert_to_consumer_members,
-    encode_target,
-    refuse_upgrade,
-)
 from kafkagroups.errors import InvalidRecord
 from kafkagroups.groups.group import CONSUMER, ClassicState
 from kafkagroups.groups.living_groups import ClassicGroup, ClassicMember
@@ -74,7 +63,7 @@ class ConvertibleGroups(ConsumerGroups):
     # Upgrade
 
     def _upgrade(self, classic: ClassicGroup, records: list[Record]) -> ModernGroup:
-        check_upgrade(classic, self.settings.consumer)
+        protocol_conversion.check_upgrade(classic, self.settings.consumer)
         group_id = classic.group_id
         for waiting in classic.ordered_members():
             messages.answer_join(waiting, messages.JoinGroupResult(Errors.REBALANCE_IN_PROGRESS, waiting.member_id))
@@ -82,12 +71,12 @@ class ConvertibleGroups(ConsumerGroups):
         if classic.members and classic.protocol is None:
             raise Refusal(Errors.UNKNOWN_SERVER_ERROR)
         try:
-            members = convert_to_consumer_members(classic, self.image)
+            members = protocol_conversion.convert_to_consumer_members(classic, self.image)
         except InvalidRecord as error:
             if error.cause and self.settings.is_before(4, 4):
                 raise Refusal(Errors.UNKNOWN_SERVER_ERROR) from None
-            raise refuse_upgrade(group_id, "the embedded consumer protocol is malformed") from None
-        upgrade = build_upgrade_records(group_id, classic.generation, members, self.image)
+            raise protocol_conversion.refuse_upgrade(group_id, "the embedded consumer protocol is malformed") from None
+        upgrade = protocol_conversion.build_upgrade_records(group_id, classic.generation, members, self.image)
         records += [group_store.build_group_tombstone(group_id), *upgrade]
         group = self._create_group(group_id)
         for record in upgrade:
@@ -114,7 +103,8 @@ class ConvertibleGroups(ConsumerGroups):
 
     def _can_downgrade(self, remaining: Collection[ConsumerMember]) -> bool:
         all_classic = all(member.uses_classic_protocol for member in remaining)
-        return all_classic and self.settings.consumer.can_downgrade and len(remaining) <= self.settings.group_max_size
+        is_allowed = self.settings.consumer.migration_policy in ("bidirectional", "downgrade")
+        return all_classic and is_allowed and len(remaining) <= self.settings.group_max_size
 
     def downgrade(
         self,
@@ -137,7 +127,7 @@ class ConvertibleGroups(ConsumerGroups):
             generation=group.group_epoch,
             protocol_type=CONSUMER,
         )
-        add_classic_members(classic, group, members, replaced_ids or {}, self.image)
+        protocol_conversion.add_classic_members(classic, group, members, replaced_ids or {}, self.image)
         assignments = {member.member_id: member.assignment for member in classic.members.values()}
         records += group_store.build_modern_tombstones(group, replaced_ids)
         records.append(self.store.build_group_record(classic, assignments))
@@ -161,18 +151,15 @@ class ConvertibleGroups(ConsumerGroups):
         self, group: ModernGroup, joining: ClassicMember, *, is_unknown: bool, requires_known_id: bool
     ) -> ResponseFuture[messages.JoinGroupResult]:
         """Answer a JoinGroup. An unknown member has the id that the coordinator chose."""
-        is_downgrade = False
 
         def handle() -> Result[messages.JoinGroupResult]:
-            nonlocal is_downgrade
             self._check_joining(group, joining)
             if is_unknown and requires_known_id and joining.group_instance_id is None:
                 raise Refusal(Errors.MEMBER_ID_REQUIRED)
             records: list[Record] = []
-            change, is_downgrade = self._join(group, joining, records, is_unknown=is_unknown)
-            result = messages.JoinGroupResult(
-                Errors.NONE, change.member_id, change.epoch, CONSUMER, protocol=joining.protocols[0][0]
-            )
+            member = self._join(group, joining, records, is_unknown=is_unknown)
+            protocol, _ = joining.protocols[0]
+            result = messages.JoinGroupResult(Errors.NONE, member.member_id, member.epoch, CONSUMER, protocol)
             return Result(result, records)
 
         def refuse(error: Errors, message: str | None) -> messages.JoinGroupResult:
@@ -182,10 +169,8 @@ class ConvertibleGroups(ConsumerGroups):
             if result.error is not Errors.NONE:
                 return
             self.timers.cancel(group.group_id, result.member_id, ["join"])
-            if is_downgrade:
-                return
             member = self.find_member(group.group_id, result.member_id)
-            if member is not None:
+            if member is not None:  # Otherwise the group has become a classic group.
                 self.restart_session(group.group_id, member)
                 self.timers.restart(("sync", group.group_id, member.member_id), joining.rebalance_timeout_ms)
 
@@ -209,8 +194,8 @@ class ConvertibleGroups(ConsumerGroups):
 
     def _join(
         self, group: ModernGroup, joining: ClassicMember, records: list[Record], *, is_unknown: bool
-    ) -> tuple[ConsumerMember, bool]:
-        """Return the member after the JoinGroup, and whether the group becomes a classic group."""
+    ) -> ConsumerMember:
+        """Return the member after the JoinGroup, with which the group can become a classic group."""
         holder = find_static_member(group, joining.group_instance_id)
         if joining.group_instance_id is None:
             before = find_or_create_member(group, joining.member_id)
@@ -219,8 +204,8 @@ class ConvertibleGroups(ConsumerGroups):
         else:
             before = find_member(group, joining.member_id, joining.group_instance_id)
         subscription = self._read_subscription(joining)
-        metadata = build_metadata(joining, joining.protocols[0][1])
-        after = replace(before, metadata=update_metadata(before.metadata, **msgspec.structs.asdict(metadata)))
+        metadata = protocol_conversion.build_metadata(joining, joining.protocols[0][1])
+        after = replace(before, metadata=update_metadata(before.metadata, metadata))
         change = MemberChange(group, before, after, records)
         self.store_subscription(change)
         owned = {
@@ -231,7 +216,7 @@ class ConvertibleGroups(ConsumerGroups):
         if not self.can_replace(group, holder):
             self.update_target(change)
             self.reconcile(change, owned)
-            return change.after, False
+            return change.after
         assert holder is not None
         is_stale = group.assignment_epoch < change.epoch
         if not is_stale:
@@ -246,7 +231,7 @@ class ConvertibleGroups(ConsumerGroups):
             rebalances=is_stale,
             replaced_ids={holder.member_id: change.after.member_id},
         )
-        return change.after, True
+        return change.after
 
     def _read_subscription(self, joining: ClassicMember) -> consumer_protocol.ConsumerProtocolSubscription:
         try:
@@ -266,7 +251,7 @@ class ConvertibleGroups(ConsumerGroups):
             raise Refusal(Errors.REBALANCE_IN_PROGRESS)
         self.timers.cancel(group.group_id, member.member_id, ["sync"])
         self.restart_session(group.group_id, member)
-        data = encode_target(self.image, member.assigned, classic.supported_protocols[0].metadata)
+        data = protocol_conversion.encode_target(self.image, member.assigned, classic.supported_protocols[0].metadata)
         return Result(messages.SyncGroupResult(Errors.NONE, request.protocol_type, request.protocol, data))
 
     def heartbeat_classic(self, group: ModernGroup, request: messages.HeartbeatRequest) -> Result[Errors]:

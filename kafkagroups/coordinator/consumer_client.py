@@ -57,14 +57,14 @@ class ConsumerProtocolConsumer(SimulatedConsumer):
     # What a real consumer does
 
     def poll(self, records: int = 1) -> None:
-        self._handle_responses()
+        self._handle_response()
         if self.state is ConsumerState.GONE:
             return
         if self.state is ConsumerState.RECONCILING:
             self._reconcile()
         is_urgent = self.state in (ConsumerState.JOINING, ConsumerState.ACKNOWLEDGING)
         if not self.waiting_for and (is_urgent or self.coordinator.clock.now_ms >= self._next_heartbeat_ms):
-            self.request_heartbeat().then(self._defer(self.handle_heartbeat))
+            self._await(self.request_heartbeat(), self.handle_heartbeat)
         self.positions = {partition: offset + records for partition, offset in self.positions.items()}
 
     def leave(self) -> None:

@@ -83,18 +83,7 @@ class ConsumerGroups(ABC):
         self, request: messages.ConsumerHeartbeat, group: ModernGroup, records: list[Record]
     ) -> Result[messages.ConsumerHeartbeatResult]:
         before = self._find_member(group, request, records)
-        names = request.subscribed_topic_names
-        metadata = consumer_members.update_metadata(
-            before.metadata,
-            instance_id=request.instance_id,
-            rack_id=request.rack_id,
-            rebalance_timeout_ms=request.rebalance_timeout_ms,
-            server_assignor=request.server_assignor,
-            subscribed_topic_names=None if names is None else consumer_members.sort_names(names),
-            subscribed_topic_regex=request.subscribed_topic_regex,
-            client_id=request.client_id,
-            client_host=request.client_host,
-        )
+        metadata = consumer_members.update_metadata(before.metadata, request)
         after = replace(before, metadata=msgspec.structs.replace(metadata, classic_member_metadata=None))
         change = MemberChange(group, before, after, records)
         self.store_subscription(change)

@@ -87,9 +87,12 @@ class ConsumerMember:
         )
 
 
-def update_metadata(metadata: ConsumerGroupMemberMetadataValue, **fields: Any) -> ConsumerGroupMemberMetadataValue:
-    """What is None or -1 in the request stays as it was."""
-    given = {name: value for name, value in fields.items() if value not in (None, -1)}
+def update_metadata(metadata: ConsumerGroupMemberMetadataValue, source: Any) -> ConsumerGroupMemberMetadataValue:
+    """Return the metadata that a request or another record changes. What is None or -1 there stays as it was."""
+    values = {name: getattr(source, name, None) for name in metadata.__struct_fields__}
+    if values["subscribed_topic_names"] is not None:
+        values["subscribed_topic_names"] = sort_names(values["subscribed_topic_names"])
+    given = {name: value for name, value in values.items() if value not in (None, -1)}
     return msgspec.structs.replace(metadata, **given)
 
 

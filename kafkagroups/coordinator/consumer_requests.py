@@ -22,7 +22,8 @@ from kafkagroups.coordinator.consumer_targets import TopicImage, find_assignor, 
 from kafkagroups.coordinator.group_store import GroupStore, Refuse, Result
 from kafkagroups.coordinator.messages import Errors, Refusal, ResponseFuture
 from kafkagroups.coordinator.rebalance import Rebalances
-from kafkagroups.coordinator.request_validation import RequestValidator, check_fields, check_fields_of
+from kafkagroups.coordinator.request_fields import check_fields, check_fields_of
+from kafkagroups.coordinator.request_validation import RequestValidator
 from kafkagroups.coordinator.settings import Settings
 from kafkagroups.groups.modern_group import ModernGroup, ModernMember
 from kafkagroups.groups.offsets import TopicPartition
@@ -59,18 +60,23 @@ class DescribedConsumerGroup:
 
 def check_heartbeat(request: messages.ConsumerHeartbeat, settings: Settings) -> None:
     """Raise Refusal if a field has a value that no group accepts. The order of the checks is Kafka's."""
-    needs_member_id = request.member_epoch > 0 or request.member_epoch == messages.LEAVE_EPOCH
+    epoch = request.member_epoch
+    needs_member_id = epoch > 0 or epoch == messages.LEAVE_EPOCH
     if needs_member_id or request.version >= messages.FIRST_WITH_CLIENT_MEMBER_ID:
         _require_text(request.member_id, "MemberId")
     _require_text(request.group_id, "GroupId")
     _require_text(request.instance_id, "InstanceId")
     _require_text(request.rack_id, "RackId")
-    if request.member_epoch == messages.JOIN_EPOCH:
-        _check_joining(request)
-    elif request.member_epoch == messages.LEAVE_STATIC_EPOCH and request.instance_id is None:
-        raise Refusal(Errors.INVALID_REQUEST, "InstanceId can't be null.")
-    elif request.member_epoch < messages.LEAVE_STATIC_EPOCH:
-        raise Refusal(Errors.INVALID_REQUEST, "MemberEpoch is invalid.")
+    if epoch == messages.JOIN_EPOCH:
+        has_subscription = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
+        owns_nothing = request.topic_partitions is not None and not request.topic_partitions
+        _require(request.rebalance_timeout_ms != -1, "RebalanceTimeoutMs must be provided in first request.")
+        _require(owns_nothing, "TopicPartitions must be empty when (re-)joining.")
+        _require(
+            has_subscription, "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
+        )
+    _require(epoch != messages.LEAVE_STATIC_EPOCH or request.instance_id is not None, "InstanceId can't be null.")
+    _require(epoch >= messages.LEAVE_STATIC_EPOCH, "MemberEpoch is invalid.")
     assignors = settings.consumer.assignors
     if request.server_assignor is not None and request.server_assignor not in assignors:
         supported = ", ".join(assignors)
@@ -80,22 +86,14 @@ def check_heartbeat(request: messages.ConsumerHeartbeat, settings: Settings) -> 
         )
 
 
-def _check_joining(request: messages.ConsumerHeartbeat) -> None:
-    if request.rebalance_timeout_ms == -1:
-        raise Refusal(Errors.INVALID_REQUEST, "RebalanceTimeoutMs must be provided in first request.")
-    if request.topic_partitions is None or len(request.topic_partitions):
-        raise Refusal(Errors.INVALID_REQUEST, "TopicPartitions must be empty when (re-)joining.")
-    if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
-        raise Refusal(
-            Errors.INVALID_REQUEST,
-            "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.",
-        )
+def _require(condition: bool, reason: str) -> None:
+    if not condition:
+        raise Refusal(Errors.INVALID_REQUEST, reason)
 
 
 def _require_text(value: str | None, name: str) -> None:
     # Java's trim removes all characters up to the space.
-    if value is not None and not value.strip("".join(map(chr, range(33)))):
-        raise Refusal(Errors.INVALID_REQUEST, f"{name} can't be empty.")
+    _require(value is None or bool(value.strip("".join(map(chr, range(33))))), f"{name} can't be empty.")
 
 
 class Requests:
@@ -173,7 +171,7 @@ class ConsumerGroupRequests(Requests):
             raise Refusal(Errors.GROUP_ID_NOT_FOUND, f"{kind} {group_id} not found.")
         return require_consumer_group(group, group_id)
 
-    @check_fields()
+    @check_fields
     def consumer_group_describe(self, group_ids: Iterable[str]) -> list[DescribedConsumerGroup]:
         """Return the state and the members of consumer groups (since 4.0).
 
@@ -223,7 +221,7 @@ class ConsumerGroupRequests(Requests):
     def _validate_modern_commit(
         self,
         group: ModernGroup,
-        request: messages.OffsetCommitRequest | messages.TxnOffsetCommitRequest,
+        request: messages.CommitRequest,
         offsets: Mapping[TopicPartition, messages.OffsetCommit],
     ) -> None:
         """Raise Refusal unless the commit is accepted.
@@ -240,23 +238,18 @@ class ConsumerGroupRequests(Requests):
         is_transactional = isinstance(request, messages.TxnOffsetCommitRequest)
         if is_transactional and epoch == -1 and not member_id and request.group_instance_id is None:
             return
-        if member_id not in group.members:
-            raise Refusal(Errors.UNKNOWN_MEMBER_ID)
-        member = group.members[member_id]
+        member = _find_modern_member(group, member_id)
         is_old = isinstance(request, messages.OffsetCommitRequest) and not request.supports_group_not_found
         if is_old and not member.uses_classic_protocol:
             raise Refusal(Errors.UNSUPPORTED_VERSION)
-        is_accepted = epoch == member.member_epoch
         if epoch < member.member_epoch:
             limit = self.settings.offset_metadata_max_bytes
             partitions = [each for each, offset in offsets.items() if utf16_length(offset.metadata or "") <= limit]
-            is_accepted = self._has_had(group, member_id, epoch, partitions)
-        if is_accepted:
-            return
-        is_generation = member.uses_classic_protocol
+            if self._has_had(group, member_id, epoch, partitions):
+                return
         if isinstance(request, messages.TxnOffsetCommitRequest) and not request.supports_stale_epoch:
-            is_generation = True
-        raise Refusal(Errors.ILLEGAL_GENERATION if is_generation else Errors.STALE_MEMBER_EPOCH)
+            _check_epoch(member, epoch, Errors.ILLEGAL_GENERATION)
+        _check_epoch(member, epoch)
 
     def _has_had(self, group: ModernGroup, member_id: str, epoch: int, partitions: Sequence[TopicPartition]) -> bool:
         subtopologies = group.subtopologies_by_topic()
@@ -273,12 +266,19 @@ class ConsumerGroupRequests(Requests):
             return
         if member_id is None:
             raise Refusal(Errors.UNKNOWN_SERVER_ERROR)
-        if member_id not in group.members:
-            raise Refusal(Errors.UNKNOWN_MEMBER_ID)
-        member = group.members[member_id]
-        if epoch != member.member_epoch:
-            is_classic = member.uses_classic_protocol
-            raise Refusal(Errors.ILLEGAL_GENERATION if is_classic else Errors.STALE_MEMBER_EPOCH)
+        _check_epoch(_find_modern_member(group, member_id), epoch)
+
+
+def _find_modern_member(group: ModernGroup, member_id: str) -> ModernMember:
+    if member_id not in group.members:
+        raise Refusal(Errors.UNKNOWN_MEMBER_ID)
+    return group.members[member_id]
+
+
+def _check_epoch(member: ModernMember, epoch: int, error: Errors = Errors.STALE_MEMBER_EPOCH) -> None:
+    """`error` is that of a member that does not use the classic protocol."""
+    if epoch != member.member_epoch:
+        raise Refusal(Errors.ILLEGAL_GENERATION if member.uses_classic_protocol else error)
 
 
 def _find_epochs(member: ModernMember) -> dict[tuple[str | None, int], int]:

@@ -152,9 +152,6 @@ class TopicImage:
     def names_by_id(self) -> dict[str, str]:
         return {self.ids[name]: name for name in self.partition_counts if name in self.ids}
 
-    def counts_by_id(self) -> dict[str, int]:
-        return {topic_id: self.partition_counts[name] for topic_id, name in self.names_by_id().items()}
-
     def snapshot(self) -> dict[str, tuple[str, int]]:
         return {name: (self.ids[name], count) for name, count in self.partition_counts.items() if name in self.ids}
 
@@ -278,7 +275,8 @@ def compute_targets(
         for topic in target.topic_partitions
         for partition in topic.partitions
     )
-    to_assign = GroupToAssign(subscribers, image.counts_by_id(), has_same_topics, assigned)
+    counts = {topic_id: image.partition_counts[name] for topic_id, name in image.names_by_id().items()}
+    to_assign = GroupToAssign(subscribers, counts, has_same_topics, assigned)
     targets = BROKER_ASSIGNORS[assignor](to_assign)
     return {member_id: targets.get(member_id, {}) for member_id in subscribers}
 

@@ -317,11 +317,14 @@ class Transactions:
     """The newest transaction of each transactional id (`by_id`).
 
     `request` and `response` are recorded JSON. `partition_for` returns the partition of the offsets topic of a group.
+    `request_adds_partition` says whether the present request itself adds its partition (TxnOffsetCommit v5 and later,
+    KIP-890).
     """
 
     def __init__(self, partition_for: Callable[[str], int]) -> None:
         self.partition_for = partition_for
         self.by_id: dict[str, Transaction] = {}
+        self.request_adds_partition = False
         self._written: set[tuple[int, int, int]] = set()
 
     def init_producer_id(self, request: Json, response: Json) -> None:
@@ -360,13 +363,10 @@ class Transactions:
                 transaction.partitions.clear()
                 transaction.is_ending = False
 
-    def verify(
-        self, transactional_id: str, producer_id: int, producer_epoch: int, partition: int, *, adds: bool = False
-    ) -> Errors:
+    def verify(self, transactional_id: str, producer_id: int, producer_epoch: int, partition: int) -> Errors:
         """Return NONE if the partition is in this producer's open transaction, otherwise the error.
 
-        If the partition already contains an offset of this transaction, Kafka does not verify it. `adds` says whether
-        the request itself adds the partition (TxnOffsetCommit v5 and later, KIP-890).
+        If the partition already contains an offset of this transaction, Kafka does not verify it.
         """
         if (producer_id, producer_epoch, partition) in self._written:
             return Errors.NONE
@@ -377,7 +377,7 @@ class Transactions:
             return Errors.INVALID_PRODUCER_EPOCH
         if transaction.is_ending:
             return Errors.CONCURRENT_TRANSACTIONS
-        if adds:
+        if self.request_adds_partition:
             transaction.partitions.add(partition)
         return Errors.NONE if partition in transaction.partitions else Errors.TRANSACTION_ABORTABLE
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections import ChainMap
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -29,11 +30,8 @@ from kafkagroups.coordinator.messages import Errors, Refusal, ResponseFuture, fi
 from kafkagroups.coordinator.offset_requests import OffsetRequests
 from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
 from kafkagroups.coordinator.rebalance import Rebalances, cancel_timers
-from kafkagroups.coordinator.request_validation import (
-    RequestValidator,
-    Surroundings,
-    check_fields,
-)
+from kafkagroups.coordinator.request_fields import check_fields
+from kafkagroups.coordinator.request_validation import RequestValidator, Surroundings
 from kafkagroups.coordinator.settings import Settings
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.groups.group import CONSUMER, ClassicState
@@ -51,7 +49,7 @@ class GroupCoordinator(MemberRequests, OffsetRequests):
 
     Most answers are `ResponseFuture` objects. In the new coordinator (since 4.0), they also wait until the log has
     confirmed everything that they rest on; if the append fails, they are its error. Every method raises UsageError, and
-    changes nothing, if an argument has a value that no request can contain (request_validation.py).
+    changes nothing, if an argument has a value that no request can contain (request_fields.py).
 
     `settings.kafka` is the Kafka version whose rules the coordinator follows, and its timers run when the caller
     advances the clock. `new_member_id` returns the id of a new member, from its client id, or from the instance id of a
@@ -87,7 +85,7 @@ class GroupCoordinator(MemberRequests, OffsetRequests):
 
     # Groups
 
-    @check_fields()
+    @check_fields
     def describe_groups(self, group_ids: Iterable[str]) -> list[messages.DescribedGroup]:
         """Return the state and the members of each group. The state of a group that does not exist is "Dead".
 
@@ -101,13 +99,12 @@ class GroupCoordinator(MemberRequests, OffsetRequests):
             return messages.DescribedGroup(error, group_id)
         with self.manager.committed():
             group = self.manager.find_group(group_id)
-        if not isinstance(group, ClassicGroup) and self.settings.is_at_least(4, 0):
-            message = f"Group {group_id} not found." if group is None else f"Group {group_id} is not a classic group."
-            return messages.DescribedGroup(
-                Errors.GROUP_ID_NOT_FOUND, group_id, ClassicState.DEAD.value, message=message
-            )
         if not isinstance(group, ClassicGroup):
-            return messages.DescribedGroup(error, group_id, ClassicState.DEAD.value)
+            dead_group = messages.DescribedGroup(error, group_id, ClassicState.DEAD.value)
+            if self.settings.is_before(4, 0):
+                return dead_group
+            reason = "not found" if group is None else "is not a classic group"
+            return replace(dead_group, error=Errors.GROUP_ID_NOT_FOUND, message=f"Group {group_id} {reason}.")
         is_stable = group.state is ClassicState.STABLE
         protocol = group.protocol if is_stable else None
         if is_stable and protocol is None:
@@ -132,7 +129,7 @@ class GroupCoordinator(MemberRequests, OffsetRequests):
             ),
         )
 
-    @check_fields()
+    @check_fields
     def list_groups(
         self, states: Collection[str] = (), types: Collection[str] = ()
     ) -> tuple[Errors, list[messages.ListedGroup]]:
@@ -152,33 +149,30 @@ class GroupCoordinator(MemberRequests, OffsetRequests):
         convert_case = str.lower if self.settings.is_at_least(3, 7) else str
         state_filter = {convert_case(state.strip() if self.settings.is_at_least(4, 0) else state) for state in states}
         type_filter = {group_type.lower() for group_type in types}
-        groups = []
         with self.manager.committed():
+            present: list[LivingGroup] = [*self.manager.current_groups(), *self.manager.current_modern_groups()]
             all_groups = [
-                messages.ListedGroup(group.group_id, group.protocol_type or "", self._get_state_name(group))
-                for group in self.manager.current_groups()
+                messages.ListedGroup(group.group_id, group.protocol_type or "", self._get_state_name(group), group.type)
+                for group in present
             ]
-            all_groups += [
-                messages.ListedGroup(group.group_id, group.type, group.state.value, group.type)
-                for group in self.manager.current_modern_groups()
-            ]
-        for listed in all_groups:
-            accepts_state = not state_filter or convert_case(listed.state) in state_filter
-            if not accepts_state or (type_filter and listed.type not in type_filter):
-                continue
-            if can_see_all_groups or self.validator.authorize("DESCRIBE", "GROUP", listed.group_id):
-                groups.append(listed)
+        groups = [
+            listed
+            for listed in all_groups
+            if (not state_filter or convert_case(listed.state) in state_filter)
+            and (not type_filter or listed.type in type_filter)
+            and (can_see_all_groups or self.validator.authorize("DESCRIBE", "GROUP", listed.group_id))
+        ]
         if not self.manager.loading:
             return Errors.NONE, groups
         return Errors.COORDINATOR_LOAD_IN_PROGRESS, groups if self.settings.is_before(4, 0) else []
 
-    def _get_state_name(self, group: ClassicGroup) -> str:
+    def _get_state_name(self, group: LivingGroup) -> str:
         """Before 1.1 the state CompletingRebalance was called AwaitingSync."""
         if group.state is ClassicState.COMPLETING_REBALANCE and self.settings.is_before(1, 1):
             return "AwaitingSync"
-        return group.state.value
+        return str(group.state.value)
 
-    @check_fields()
+    @check_fields
     def delete_groups(self, group_ids: Iterable[str]) -> ResponseFuture[dict[str, Errors]]:
         """Delete Empty groups and their offsets (since Kafka 1.1).
 
@@ -226,7 +220,7 @@ class GroupCoordinator(MemberRequests, OffsetRequests):
 
     # The broker
 
-    @check_fields()
+    @check_fields
     def find_coordinator(self, group_id: str) -> tuple[Errors, int]:
         """Return the partition of the offsets topic whose leader coordinates the group.
 
@@ -239,7 +233,7 @@ class GroupCoordinator(MemberRequests, OffsetRequests):
         is_leader = partition in self.manager.owned
         return Errors.NONE if is_leader else Errors.COORDINATOR_NOT_AVAILABLE, partition
 
-    @check_fields()
+    @check_fields
     def elect(self, partition: int, epoch: int = 0) -> None:
         """Make this broker the leader of a partition of the offsets topic, and load the partition's groups.
 
@@ -251,7 +245,7 @@ class GroupCoordinator(MemberRequests, OffsetRequests):
             raise UsageError(f"the offsets topic has the partitions 0 to {count - 1}, not {partition}")
         self.manager.load_partition(partition, epoch)
 
-    @check_fields()
+    @check_fields
     def resign(self, partition: int, epoch: int | None = None) -> None:
         """End this broker's leadership of the partition, because another broker is the leader now.
 
@@ -294,11 +288,17 @@ class GroupCoordinator(MemberRequests, OffsetRequests):
 
 
 def open_logs(folder: str | Path, settings: Settings, *, on_append: AppendListener = ignore_append) -> DiskLogs:
-    """Return the logs in a folder, with the codec and the check of producer epochs that the settings say."""
+    """Return the logs in a folder, with the codec that the settings say.
+
+    Up to 2.4, a broker does not refuse an old producer epoch if the group coordinator appends, as in the recorded
+    conversation 1.0.1-txnodd.
+    Source: ProducerStateManager.prepareUpdate, ReplicaManager.appendRecords with isFromClient = false (1.0.1);
+    ProducerAppendInfo.checkProducerEpoch (since 2.5).
+    """
     return DiskLogs(
         folder,
         settings.offsets_topic_compression_codec,
-        fences_producers=settings.fences_producers,
+        fences_producers=settings.is_at_least(2, 5),
         on_append=on_append,
     )
 

@@ -138,10 +138,7 @@ class HeldLogs:
     def release(self, number: int = 0, error: Errors = Errors.NONE) -> None:
         """Answer the append with this index in `held_appends`, with `error` or with the log's answer."""
         append = self.held_appends.pop(number)
-        if error is Errors.NONE:
-            append.callback(append.error, append.offset)
-        else:
-            append.callback(error, append.offset)
+        append.callback(error or append.error, append.offset)
 
 
 AppendListener = Callable[[int, int, int], None]
@@ -258,14 +255,9 @@ def offset_for_leader_epoch(epochs: Sequence[tuple[int, int]], log_end: int, epo
     >>> offset_for_leader_epoch([(0, 0), (2, 40)], 60, 1), offset_for_leader_epoch([(0, 0), (2, 40)], 60, 2)
     ((0, 40), (2, 60))
     """
-    if epoch == UNDEFINED or not epochs:
+    if epoch == UNDEFINED or not epochs or epoch > epochs[-1][0]:
         return UNDEFINED, UNDEFINED
-    newest_epoch, _ = epochs[-1]
-    if epoch > newest_epoch:
-        return UNDEFINED, UNDEFINED
-    if epoch == newest_epoch:
-        return epoch, log_end
-    end_offset = next(start_offset for log_epoch, start_offset in epochs if log_epoch > epoch)
+    end_offset = next((start_offset for log_epoch, start_offset in epochs if log_epoch > epoch), log_end)
     return max((log_epoch for log_epoch, _ in epochs if log_epoch <= epoch), default=epoch), end_offset
 
 

@@ -139,7 +139,7 @@ class GroupMetadataManager(GroupStore):
         """
         assert isinstance(group, ClassicGroup)
         producer_id, _ = producer
-        if group.offsets.mixes_commits:
+        if group.offsets.has_plain_commit and group.offsets.has_transactional_commit:
             logger.warning(
                 "group: %s has received offset commits from consumers as well as transactional producers.",
                 group.group_id,
@@ -234,7 +234,7 @@ class GroupMetadataManager(GroupStore):
     def delete_offsets_and_empty_groups(
         self,
         groups: Iterable[ClassicGroup],
-        select: Callable[[ClassicGroup], Iterable[TopicPartition]],
+        select: Callable[[ClassicGroup], Collection[TopicPartition]],
         *,
         is_expiration: bool = False,
     ) -> int:

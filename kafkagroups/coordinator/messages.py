@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from enum import IntEnum
+from functools import partial
 from typing import Any, Generic, TypeVar, cast
 
+from kafkagroups.coordinator.request_fields import ClientText, Int16, Int64, Protocols
 from kafkagroups.groups.group import CONSUMER
 from kafkagroups.groups.living_groups import ClassicGroup, ClassicMember
 from kafkagroups.groups.offsets import TopicPartition
@@ -212,10 +214,10 @@ class OffsetCommit:
     one. The metadata None is stored as "".
     """
 
-    offset: int
+    offset: Int64
     metadata: str | None = ""
     leader_epoch: int = -1
-    timestamp: int = -1
+    timestamp: Int64 = -1
 
 
 @dataclass(frozen=True)
@@ -343,20 +345,17 @@ class ResponseFuture(Generic[T]):
 
     @classmethod
     def gather(cls, responses: Sequence[ResponseFuture[T]]) -> ResponseFuture[list[T]]:
-        gathered: ResponseFuture[list[T]] = ResponseFuture()
-
-        def complete(_: object = None) -> None:
-            if all(response.done for response in responses):
-                gathered.complete([response.value for response in responses])
-
+        gathered: ResponseFuture[list[T]] = ResponseFuture.of([])
         for response in responses:
-            if not response.done:
-                response.then(complete)
-        complete()
+            gathered = gathered.bind(partial(_add_value, response))
         return gathered
 
     def __repr__(self) -> str:
         return f"ResponseFuture({self._value!r})" if self.done else "ResponseFuture(waiting)"
+
+
+def _add_value(response: ResponseFuture[T], values: list[T]) -> ResponseFuture[list[T]]:
+    return response.map(lambda value: [*values, value])
 
 
 def build_join_result(group: ClassicGroup, member_id: str, leader: str | None = None) -> JoinGroupResult:
@@ -402,10 +401,10 @@ def answer_sync(member: ClassicMember, result: SyncGroupResult) -> None:
 class JoinGroupRequest:
     group_id: str
     _: KW_ONLY
-    protocols: Sequence[tuple[str, bytes]]
+    protocols: Protocols
     member_id: str = ""
-    group_instance_id: str | None = None
-    client_id: str = ""
+    group_instance_id: ClientText | None = None
+    client_id: ClientText = ""
     client_host: str = "/127.0.0.1"
     session_timeout_ms: int = 45_000
     rebalance_timeout_ms: int = 300_000
@@ -443,33 +442,33 @@ class OffsetFetchRequest:
 
 
 @dataclass(frozen=True)
-class OffsetCommitRequest:
+class CommitRequest:
     group_id: str
     offsets: Mapping[TopicPartition, OffsetCommit]
     _: KW_ONLY
     generation: int = -1
     member_id: str = ""
     group_instance_id: str | None = None
-    retention_ms: int = -1
+
+
+@dataclass(frozen=True)
+class OffsetCommitRequest(CommitRequest):
+    _: KW_ONLY
+    retention_ms: Int64 = -1
     supports_group_not_found: bool = True
 
 
 @dataclass(frozen=True)
-class TxnOffsetCommitRequest:
-    group_id: str
-    offsets: Mapping[TopicPartition, OffsetCommit]
+class TxnOffsetCommitRequest(CommitRequest):
     _: KW_ONLY
     transactional_id: str
-    producer_id: int
-    producer_epoch: int
-    generation: int = -1
-    member_id: str = ""
-    group_instance_id: str | None = None
+    producer_id: Int64
+    producer_epoch: Int16
     supports_abortable_error: bool = True
     supports_stale_epoch: bool = True
 
 
-RequestOfMember = HeartbeatRequest | OffsetCommitRequest | TxnOffsetCommitRequest
+RequestOfMember = HeartbeatRequest | CommitRequest
 """The requests that name a member and its generation."""
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
@@ -497,9 +496,9 @@ class ConsumerHeartbeat:
     subscribed_topic_regex: str | None = None
     server_assignor: str | None = None
     topic_partitions: Mapping[str, Collection[int]] | None = None
-    client_id: str = ""
+    client_id: ClientText = ""
     client_host: str = "/127.0.0.1"
-    version: int = FIRST_WITH_CLIENT_MEMBER_ID
+    version: Int16 = FIRST_WITH_CLIENT_MEMBER_ID
 
     @property
     def is_full(self) -> bool:

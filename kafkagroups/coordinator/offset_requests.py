@@ -15,12 +15,12 @@ from kafkagroups.coordinator import messages
 from kafkagroups.coordinator.consumer_requests import ConsumerGroupRequests
 from kafkagroups.coordinator.group_store import NO_PRODUCER, AnswerCommit, Result
 from kafkagroups.coordinator.messages import CommitErrors, Errors, Refusal, ResponseFuture
-from kafkagroups.coordinator.request_validation import ListOf, check_fields, check_fields_of
+from kafkagroups.coordinator.request_fields import Int64, check_fields, check_fields_of
 from kafkagroups.groups.group import CONSUMER, ClassicState
 from kafkagroups.groups.living_groups import NOT_APPENDED, ClassicGroup, LivingGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.records.releases import Version
-from kafkagroups.records.wire import INT32, to_int64, utf16_length
+from kafkagroups.records.wire import to_int64, utf16_length
 
 FIRST_WITH_TOPIC_ID: Version = (4, 1)
 FIRST_WITH_TOPIC_ID_IN_TRANSACTIONS: Version = (4, 4)
@@ -78,7 +78,7 @@ class OffsetRequests(ConsumerGroupRequests):
             return ResponseFuture.of(dict.fromkeys(request.offsets, error))
         return self._store_accepted(request.group_id, request.offsets, store)
 
-    @check_fields()
+    @check_fields
     def offset_commit_to_zookeeper(
         self, group_id: str, offsets: Mapping[TopicPartition, messages.OffsetCommit]
     ) -> ResponseFuture[CommitErrors]:
@@ -226,7 +226,7 @@ class OffsetRequests(ConsumerGroupRequests):
 
     # Deletions and expiry
 
-    @check_fields()
+    @check_fields
     def offset_delete(
         self, group_id: str, partitions: Sequence[TopicPartition]
     ) -> ResponseFuture[messages.OffsetDeleteResult]:
@@ -263,7 +263,7 @@ class OffsetRequests(ConsumerGroupRequests):
             raise Refusal(Errors.NON_EMPTY_GROUP)
         return group, group.subscribed_topics
 
-    @check_fields()
+    @check_fields
     def partitions_deleted(self, partitions: Collection[TopicPartition]) -> int:
         """Delete all groups' offsets for these partitions, because their topics were deleted. Return how many.
 
@@ -272,8 +272,8 @@ class OffsetRequests(ConsumerGroupRequests):
         """
         return self.manager.delete_partitions(partitions, self.validator.topic_ids)
 
-    @check_fields()
-    def start_expiration(self, first_ms: int = 0) -> None:
+    @check_fields
+    def start_expiration(self, first_ms: Int64 = 0) -> None:
         """Delete expired offsets after `first_ms` ms, then every `settings.offsets_retention_check_interval_ms` ms.
 
         A `first_ms` below 1 counts as 1, because a timer without a delay would run immediately.
@@ -286,8 +286,8 @@ class OffsetRequests(ConsumerGroupRequests):
 
     # Answers from the cache
 
-    @check_fields(partitions=ListOf(INT32))
-    def transaction_completed(self, producer_id: int, partitions: Iterable[int], *, commits: bool) -> None:
+    @check_fields
+    def transaction_completed(self, producer_id: Int64, partitions: Iterable[int], *, commits: bool) -> None:
         """Commit or abort the offsets of the producer's transaction, right after its marker was written.
 
         `partitions` are those of the offsets topic that contain the marker; since 4.0 it must be the newest batch of
@@ -343,7 +343,7 @@ class OffsetRequests(ConsumerGroupRequests):
                 offsets[partition] = messages.FetchedOffset(error=Errors.TOPIC_AUTHORIZATION_FAILED)
         return Result(messages.OffsetFetchResult(Errors.NONE, offsets))
 
-    @check_fields()
+    @check_fields
     def offset_fetch_from_zookeeper(
         self, group_id: str, partitions: Iterable[TopicPartition]
     ) -> messages.OffsetFetchResult:
@@ -358,16 +358,16 @@ class OffsetRequests(ConsumerGroupRequests):
         return messages.OffsetFetchResult(Errors.NONE, offsets)
 
     def _fetch_offset_from_zookeeper(self, group_id: str, partition: TopicPartition) -> messages.FetchedOffset:
+        if not self.settings.zookeeper:
+            return messages.FetchedOffset(error=Errors.UNSUPPORTED_VERSION)
+        if not self.validator.authorize("DESCRIBE", "TOPIC", partition.topic):
+            return messages.FetchedOffset(error=Errors.TOPIC_AUTHORIZATION_FAILED)
         topics = self.validator.topics
         topic_exists = topics is None or partition.topic in topics
-        offset = self.validator.zookeeper.get((group_id, *partition)) if topic_exists else None
-        error = Errors.UNKNOWN_TOPIC_OR_PARTITION if offset is None else Errors.NONE
-        if not self.validator.authorize("DESCRIBE", "TOPIC", partition.topic):
-            offset = None
-            error = Errors.TOPIC_AUTHORIZATION_FAILED
-        if not self.settings.zookeeper:
-            error = Errors.UNSUPPORTED_VERSION
-        return messages.FetchedOffset(-1 if offset is None else offset, error=error)
+        offset = self.validator.zookeeper.get((group_id, *partition))
+        if offset is None or not topic_exists:
+            return messages.FetchedOffset(error=Errors.UNKNOWN_TOPIC_OR_PARTITION)
+        return messages.FetchedOffset(offset)
 
 
 def _refuse_fetch(error: Errors, message: str | None) -> messages.OffsetFetchResult:

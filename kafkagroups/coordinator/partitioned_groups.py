@@ -85,7 +85,6 @@ class PartitionRuntime:
         self.partition = partition
         self.store = store
         self.dialect = store.dialect
-        self.logs = store.logs
         self.clock = store.clock
         self.shard = LivingShard(partition, self.dialect)
         self.next_offset = 0
@@ -163,7 +162,7 @@ class PartitionRuntime:
     ) -> ResponseFuture[Errors]:
         encoded = [encode(record, self.dialect) for record in records]
         batch = NewBatch.of_coordinator(encoded, self.clock.now_ms, *producer)
-        if not self.is_active or self.logs.magic(self.partition) is None:
+        if not self.is_active or self.store.logs.magic(self.partition) is None:
             self.shard.revert(0)
             return ResponseFuture.of(Errors.NOT_COORDINATOR)
         if applies:
@@ -176,7 +175,7 @@ class PartitionRuntime:
         append = self._add_append(len(records))
         answer: ResponseFuture[Errors] = ResponseFuture()
         append.waiting.append(answer)
-        self.logs.append(self.partition, batch, partial(self._answer, append))
+        self.store.logs.append(self.partition, batch, partial(self._answer, append))
         return self._limit_time(answer)
 
     def _await_last_append(self) -> ResponseFuture[Errors]:
@@ -245,7 +244,7 @@ class PartitionRuntime:
     def load(self) -> None:
         self.shard = LivingShard(self.partition, self.dialect, now_ms=self.clock.now_ms)
         self.next_offset = 0
-        replay_batches(self.shard, self._count(self.logs.read(self.partition)))
+        replay_batches(self.shard, self._count(self.store.logs.read(self.partition)))
         try:
             if self.shard.failure is not None:
                 raise self.shard.failure

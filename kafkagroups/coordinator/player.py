@@ -14,6 +14,7 @@ import math
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from kafkagroups.coordinator import conversation
@@ -26,6 +27,7 @@ from kafkagroups.coordinator.settings import Settings, read_settings
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.living_groups import NotAppended
 from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.log.segment_file import partition_for
 
 MAX_EXPIRATIONS = 100_000
 """A conversation may not last longer than this many intervals between deletions of expired offsets. A broker of the
@@ -81,30 +83,22 @@ class Player:
         self.topics: dict[str, int] = dict(header["topics"])
         self.topic_ids = dict(header.get("topic_ids", {})) or conversation.find_topic_ids(header, lines)
         if self.settings.is_at_least(4, 0):
-            self.topics |= {"__consumer_offsets": header["partitions"], "__transaction_state": _find_count(header)}
+            transaction_partitions = int(header["config"].get("transaction.state.log.num.partitions", 50))
+            self.topics |= {"__consumer_offsets": header["partitions"], "__transaction_state": transaction_partitions}
             self.topic_ids |= conversation.find_internal_topic_ids(lines, set(self.topic_ids.values()))
         self.group_configs: dict[str, dict[str, str]] = {}
         self.zookeeper: dict[tuple[str, str, int], int] = {}
         self._member_ids = conversation.RecordedMemberIds(lines)
         # The batches that the current request appends. None while no request is replayed.
         self._request_appends: list[Json] | None = None
-        self._request_version = 0
         self._up_ms = 0
         # Why a batch is appended while no request is replayed, for the output.
         self._append_reason = ""
         self._output: list[Json] = []
-        # By batch: the recorded request that appended it. By request: batches of an earlier request.
-        self._recorded_requests = {
-            (batch["partition"], batch["first"]): line["n"]
-            for line in lines
-            for batch in line.get("appended") or ()
-            if "api" in line
-        }
-        self._late_appends: dict[int, list[Json]] = {}
         self._expiration_times_ms = [line["ms"] for line in lines if line.get("why") == "expiry"]
+        self.transactions = conversation.Transactions(partial(partition_for, partitions=header["partitions"]))
         self.coordinator = self._start_broker()
         self._recorded_batches = conversation.RecordedBatches(recorded_log)
-        self.transactions = conversation.Transactions(self.coordinator.manager.partition_for)
 
     def play(self) -> Iterator[Json]:
         """Yield a JSON line for each request, and for each append that no request caused.
@@ -128,6 +122,7 @@ class Player:
                     self._append_recorded(line)
         self._advance(self._end_ms)
         self.logs.close()
+        self._move_appends()
         yield from self._output
 
     def _check_duration(self) -> None:
@@ -146,7 +141,7 @@ class Player:
             new_member_id=self._member_ids.supply,
             topics=self.topics,
             topic_ids=self.topic_ids,
-            verify=self._verify_transaction,
+            verify=self.transactions.verify,
             zookeeper=self.zookeeper,
             group_configs=self.group_configs,
         )
@@ -172,70 +167,69 @@ class Player:
         # A delay of 0 ms means that the first deletion is one interval away.
         return (delays_ms[0] + min(lateness_ms)) % interval_ms or interval_ms
 
-    def _verify_transaction(
-        self, transactional_id: str, producer_id: int, producer_epoch: int, partition: int
-    ) -> Errors:
-        adds = self._request_version >= FIRST_THAT_ADDS_TO_TRANSACTION
-        return self.transactions.verify(transactional_id, producer_id, producer_epoch, partition, adds=adds)
-
     def _advance(self, ms: int) -> None:
         self._request_appends = None
         self._append_reason = "time-out"
         self.clock.advance_to(self.start_ms + ms)
 
     def _play_request(self, line: Json) -> None:
-        if line["api"] in HANDLERS:
-            number: int = line["n"]
-            output: Json = {"n": number, "api": line["api"], "response": None, "appended": []}
-            self._output.append(output)
-            output["appended"] += self._late_appends.pop(number, [])
-            self._request_appends = output["appended"]
-            self._member_ids.prepare(line)
-            self._request_version = line["api_version"]
-            body = line["request"]
-            share_groups = self._find_share_groups(body) if line["api"] == "DeleteGroups" else []
-            if share_groups:
-                body = {"groupsNames": [name for name in body["groupsNames"] if name not in share_groups]}
-                self._append_recorded(line, ["share"])
-            request = Request(line["api"], line["api_version"], body, line["client_id"])
-            handle(self._find_coordinator(line), request).then(lambda response: output.update(response=response))
-            if share_groups:
-                output["response"]["results"] += [
-                    result for result in line["response"]["results"] if result["groupId"] in share_groups
-                ]
-            self._request_appends = None
-            self._move_appends(line, output)
-            if line["api"] == "TxnOffsetCommit":
-                producer = line["request"]
-                for batch in output["appended"]:
-                    self.transactions.note_append(producer["producerId"], producer["producerEpoch"], batch["partition"])
+        is_of_other_groups = line["api"].startswith(APIS_OF_OTHER_GROUPS)
+        if line["api"] not in HANDLERS and not is_of_other_groups:
+            if line["response"] is not None:
+                self._apply_decision(line["api"], line["request"], line["response"])
             return
-        if any(line["api"].startswith(prefix) for prefix in APIS_OF_OTHER_GROUPS):
-            self._output.append({"n": line["n"], "api": line["api"], "response": line["response"], "appended": []})
-            self._request_appends = self._output[-1]["appended"]
+        output: Json = {"n": line["n"], "api": line["api"], "response": None, "appended": []}
+        self._output.append(output)
+        self._request_appends = output["appended"]
+        if is_of_other_groups:
+            output["response"] = line["response"]
             self._append_recorded(line)
-            self._request_appends = None
-        elif line["response"] is not None:
-            self._apply_decision(line["api"], line["request"], line["response"])
+        else:
+            self._ask_coordinator(line, output)
+        self._request_appends = None
+        if line["api"] == "TxnOffsetCommit":
+            producer = line["request"]
+            for batch in output["appended"]:
+                self.transactions.note_append(producer["producerId"], producer["producerEpoch"], batch["partition"])
 
-    def _move_appends(self, line: Json, output: Json) -> None:
+    def _ask_coordinator(self, line: Json, output: Json) -> None:
+        self._member_ids.prepare(line)
+        self.transactions.request_adds_partition = line["api_version"] >= FIRST_THAT_ADDS_TO_TRANSACTION
+        body = line["request"]
+        share_groups = self._find_share_groups(body) if line["api"] == "DeleteGroups" else []
+        if share_groups:
+            body = {"groupsNames": [name for name in body["groupsNames"] if name not in share_groups]}
+            self._append_recorded(line, ["share"])
+        request = Request(line["api"], line["api_version"], body, line["client_id"])
+        handle(self._find_coordinator(line), request).then(lambda response: output.update(response=response))
+        if share_groups:
+            output["response"]["results"] += [
+                result for result in line["response"]["results"] if result["groupId"] in share_groups
+            ]
+
+    def _move_appends(self) -> None:
         """Move batches to the request for which the recording counts them.
 
         - Since 4.0, a broker builds the batch with the record of a new group after it refused the JoinGroup, so the
           next request can arrive before the batch is in the log.
         - The leader's SyncGroup writes, and all SyncGroups that wait are answered then.
         """
-        goals: dict[int, list[Json]] = {}
-        if line["api"] == "JoinGroup" and (output["response"] or {}).get("errorCode"):
-            goals = {line["n"] + 1: self._late_appends.setdefault(line["n"] + 1, [])}
-        elif line["api"] == "SyncGroup":
-            goals = {each["n"]: each["appended"] for each in self._output if each.get("api") == "SyncGroup"}
-        for batch in list(output["appended"]):
-            key = (batch["partition"], batch["first"])
-            goal = goals.get(self._recorded_requests[key]) if key in self._recorded_requests else None
-            if goal is not None and goal is not output["appended"]:
-                output["appended"].remove(batch)
-                goal.append(batch)
+        recorded_requests = {
+            (batch["partition"], batch["first"]): line["n"]
+            for line in self.lines
+            for batch in line.get("appended") or ()
+            if "api" in line
+        }
+        outputs = {line["n"]: line for line in self._output if "n" in line}
+        for number, output in outputs.items():
+            is_refused_join = output["api"] == "JoinGroup" and (output["response"] or {}).get("errorCode")
+            for batch in list(output["appended"]):
+                goal_number = recorded_requests.get((batch["partition"], batch["first"]), number)
+                goal = outputs.get(goal_number, output)
+                is_other_sync = output["api"] == goal["api"] == "SyncGroup" and goal is not output
+                if is_other_sync or (is_refused_join and goal_number == number + 1):
+                    output["appended"].remove(batch)
+                    goal["appended"].insert(0, batch)
 
     def _find_coordinator(self, line: Json) -> GroupCoordinator:
         """Return the coordinator that answers a request.
@@ -310,18 +304,14 @@ class Player:
         if "marker" not in line:
             return
         producer_id = line["producer_id"]
+        producer_epoch = line["producer_epoch"]
         commits = line["marker"] == "COMMIT"
+        time_ms = self.start_ms + line["ms"]
         partitions = [batch["partition"] for batch in line["appended"]]
         self._request_appends = None
         self._append_reason = line["why"]
         for partition in partitions:
-            self.logs.append_marker(
-                partition,
-                producer_id,
-                line["producer_epoch"],
-                commits=commits,
-                timestamp=self.start_ms + line["ms"],
-            )
+            self.logs.append_marker(partition, producer_id, producer_epoch, commits=commits, timestamp=time_ms)
         self.transactions.end_with_marker(producer_id)
         with suppress(NotAppended):  # A broker logs this error and leaves the groups unchanged.
             self.coordinator.transaction_completed(producer_id, partitions, commits=commits)
@@ -345,10 +335,6 @@ class Player:
         else:
             ms = self.clock.now_ms - self.start_ms
             self._output.append({"event": "append", "ms": ms, "why": self._append_reason, "appended": [batch]})
-
-
-def _find_count(header: Json) -> int:
-    return int(header["config"].get("transaction.state.log.num.partitions", 50))
 
 
 def _check_partition_count(name: str, count: int) -> None:

@@ -37,7 +37,7 @@ def refuse_upgrade(group_id: str, reason: str) -> Refusal:
 
 def check_upgrade(group: ClassicGroup, settings: ConsumerSettings) -> None:
     """Raise Refusal if the group may not become a consumer group, whatever its members' bytes are."""
-    if not settings.can_upgrade:
+    if settings.migration_policy not in ("bidirectional", "upgrade"):
         raise refuse_upgrade(group.group_id, "online upgrade is disabled")
     if group.protocol_type != CONSUMER:
         raise refuse_upgrade(group.group_id, "the group does not use the consumer embedded protocol")

@@ -91,7 +91,8 @@ class Rebalances:
         Exception: a new member (`NEW_MEMBER_JOIN_TIMEOUT_MS`).
         """
         is_removed = group.state is ClassicState.DEAD or group.members.get(member.member_id) is not member
-        is_alive = member.is_waiting and not member.is_new
+        is_waiting = member.awaiting_join is not None or member.awaiting_sync is not None
+        is_alive = is_waiting and not member.is_new
         if is_removed or is_alive:
             return
         logger.info("Member %s in group %s has failed, removing it from the group", member.member_id, group.group_id)

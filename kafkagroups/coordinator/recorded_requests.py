@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, TypeVar
 
 from kafkagroups.coordinator import messages
@@ -60,19 +60,8 @@ FIRST_VERSION_BY_ARGUMENT = {
     "supports_stale_epoch": 6,
 }
 """The first version of the request whose clients have this ability."""
-RESPONSE_FIELDS: dict[type, str] = {
-    messages.JoinGroupResult: "error generation protocol_type protocol leader skip_assignment member_id members",
-    messages.JoinedMember: "member_id group_instance_id metadata",
-    messages.SyncGroupResult: "error protocol_type protocol assignment",
-    messages.MemberIdentity: "member_id group_instance_id",
-    messages.FetchedOffset: "offset leader_epoch metadata error",
-    messages.ListedGroup: "group_id protocol_type state type",
-    messages.DescribedGroup: "error message group_id state protocol_type protocol members",
-    messages.DescribedMember: "member_id group_instance_id client_id client_host metadata assignment",
-    messages.ConsumerHeartbeatResult: "error message member_id member_epoch heartbeat_interval_ms",
-    DescribedConsumerGroup: "error message group_id state group_epoch assignment_epoch assignor",
-}
-"""The attributes of each result that its JSON has, in Kafka's order."""
+NOT_IN_JSON = ("topic_id", "topic_names")
+"""The attributes of results that their JSON does not have."""
 
 
 def write_json(value: Any) -> Any:
@@ -82,13 +71,11 @@ def write_json(value: Any) -> Any:
         return base64.b64encode(value).decode()
     if isinstance(value, tuple):
         return [write_json(element) for element in value]
-    if type(value) not in RESPONSE_FIELDS:
+    if not is_dataclass(value):
         return value
     own_names = JSON_NAMES_BY_CLASS.get(type(value), {})
-    return {
-        own_names.get(name) or _find_json_names(name)[-1]: write_json(getattr(value, name))
-        for name in RESPONSE_FIELDS[type(value)].split()
-    }
+    names = [attribute.name for attribute in fields(value) if attribute.name not in NOT_IN_JSON]
+    return {own_names.get(name) or _find_json_names(name)[-1]: write_json(getattr(value, name)) for name in names}
 
 
 def _find_json_names(name: str) -> list[str]:
@@ -386,7 +373,7 @@ def delete_groups(coordinator: GroupCoordinator, request: Request) -> Answer:
 def consumer_group_describe(coordinator: GroupCoordinator, request: Request) -> Answer:
     groups = [
         {
-            **write_json(group),
+            **write_json(replace(group, members=())),
             "members": [_write_consumer(member, group.topic_names) for member in group.members],
             **_write_operations(coordinator, request, group),
         }

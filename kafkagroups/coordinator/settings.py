@@ -40,14 +40,6 @@ class ConsumerSettings:
     assignors: tuple[str, ...] = ("uniform", "range")
     migration_policy: str = "bidirectional"
 
-    @property
-    def can_upgrade(self) -> bool:
-        return self.migration_policy in ("bidirectional", "upgrade")
-
-    @property
-    def can_downgrade(self) -> bool:
-        return self.migration_policy in ("bidirectional", "downgrade")
-
     def find(self, name: str, group_config: Mapping[str, str]) -> int:
         """Return a group's own setting within the broker's limits; the broker's if the group has none.
 
@@ -124,17 +116,6 @@ class Settings:
     @property
     def coordinator(self) -> Coordinator:
         return "classic" if self.is_before(*FIRST_WITHOUT_CLASSIC_COORDINATOR) else "new"
-
-    @property
-    def fences_producers(self) -> bool:
-        """Whether an append with an old producer epoch is refused with INVALID_PRODUCER_EPOCH.
-
-        Up to 2.4, a broker does not check it if the group coordinator appends, as in the recorded conversation
-        1.0.1-txnodd.
-        Source: ProducerStateManager.prepareUpdate, ReplicaManager.appendRecords with isFromClient = false (1.0.1);
-        ProducerAppendInfo.checkProducerEpoch (since 2.5).
-        """
-        return self.is_at_least(2, 5)
 
 
 def read_settings(kafka: str, properties: Mapping[str, Any]) -> Settings:

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from enum import Enum
 from random import Random
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from kafkagroups.coordinator import messages
 from kafkagroups.coordinator.assignors import ASSIGNORS, Subscriber
@@ -121,11 +121,12 @@ class SimulatedConsumer(ABC):
     waiting_for: str = ""
     positions: dict[TopicPartition, int] = field(default_factory=dict)
     committed: dict[TopicPartition, int] = field(default_factory=dict)
-    _responses: list[Callable[[], None]] = field(default_factory=list)
+    _awaited: tuple[ResponseFuture[Any], Callable[[Any], None]] | None = None
+    """The response to the newest request of `poll`, and what handles it."""
     _attempt: int = 0
     """A number that grows with each request of `poll`, each error and each crash.
 
-    A response is ignored if the number has grown since its request was sent.
+    The error of a commit or heartbeat is ignored if the number has grown since the request was sent.
     """
 
     @property
@@ -190,27 +191,20 @@ class SimulatedConsumer(ABC):
     def _handle_commit_error(self, error: Errors) -> None:
         """Handle the error of a commit that was sent by the present membership."""
 
-    def _handle_responses(self) -> None:
-        while self._responses:
-            handle = self._responses.pop(0)
-            handle()
-
-    def _defer(self, handle: Callable[[Result], None]) -> Callable[[Result], None]:
-        """Return a callback that stores a response until the next poll, which then calls `handle` with it.
-
-        It is ignored if the consumer has meanwhile sent another request, handled an error or crashed.
-        """
+    def _await(self, response: ResponseFuture[Result], handle: Callable[[Result], None]) -> None:
+        """Let a poll handle the response, unless the consumer meanwhile handles an error or crashes."""
         self._attempt += 1
-        attempt = self._attempt
+        self._awaited = (response, handle)
 
-        def handle_if_current(result: Result) -> None:
-            if attempt == self._attempt:
-                handle(result)
-
-        return lambda result: self._responses.append(lambda: handle_if_current(result))
+    def _handle_response(self) -> None:
+        if self._awaited is not None and self._awaited[0].done:
+            response, handle = self._awaited
+            self._awaited = None
+            handle(response.value)
 
     def _ignore_earlier_responses(self) -> None:
         self._attempt += 1
+        self._awaited = None
         self.waiting_for = ""
 
 
@@ -244,14 +238,14 @@ class Consumer(SimulatedConsumer):
 
     def poll(self, records: int = 1) -> None:
         """The poll that handles the response to the JoinGroup also sends the SyncGroup."""
-        self._handle_responses()
+        self._handle_response()
         if self.state is ConsumerState.SYNCING and not self.waiting_for:
-            self.request_sync().then(self._defer(self.handle_sync))
-            self._handle_responses()
+            self._await(self.request_sync(), self.handle_sync)
+            self._handle_response()
         if self.waiting_for:
             return
         if self.state is ConsumerState.JOINING:
-            self.request_join().then(self._defer(self.handle_join))
+            self._await(self.request_join(), self.handle_join)
         elif self.state is ConsumerState.STABLE:
             self.request_heartbeat()
             if self.state is ConsumerState.STABLE:

@@ -25,7 +25,7 @@ Source: GroupMetadata.scala and MemberMetadata.scala (3.9; tag 1.0.1 for rules t
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -71,10 +71,6 @@ class GroupOffsets:
     def __bool__(self) -> bool:
         return bool(self.committed or self.pending or self.transactions)
 
-    @property
-    def mixes_commits(self) -> bool:
-        return self.has_plain_commit and self.has_transactional_commit
-
     def prepare(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         self.has_plain_commit = True
         self.pending.update(offsets)
@@ -103,12 +99,10 @@ class GroupOffsets:
             pending[partition] = _with_batch_offset(pending_offset, batch_offset)
 
     def fail_txn_commit(self, producer_id: int, partition: TopicPartition) -> None:
-        pending = self.transactions.get(producer_id)
-        if pending is None:
-            return
+        pending = self.transactions.get(producer_id, {})
         pending.pop(partition, None)
         if not pending:
-            del self.transactions[producer_id]
+            self.transactions.pop(producer_id, None)
 
     def end_transaction(self, producer_id: int, *, commits: bool, kafka: Version) -> None:
         """Handle the marker of the producer's transaction.
@@ -128,18 +122,14 @@ class GroupOffsets:
     def is_unstable(self, partition: TopicPartition) -> bool:
         return partition in self.pending or any(partition in pending for pending in self.transactions.values())
 
-    def remove(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    def remove(self, partitions: Collection[TopicPartition]) -> list[TopicPartition]:
         """Remove these offsets. Return the partitions that had a committed offset and so need a tombstone."""
-        need_tombstone = []
         for partition in partitions:
-            self.pending.pop(partition, None)
-            for pending in self.transactions.values():
+            for pending in (self.pending, *self.transactions.values()):
                 pending.pop(partition, None)
-            if self.committed.pop(partition, None) is not None:
-                need_tombstone.append(partition)
-        return need_tombstone
+        return self.expire(partitions)
 
-    def expire(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    def expire(self, partitions: Collection[TopicPartition]) -> list[TopicPartition]:
         """Remove these committed offsets, and return the partitions that had one. Pending commits may still be
         committed.
         """
@@ -183,10 +173,6 @@ class ClassicMember:
     awaiting_sync: Callable[[Any], None] | None = None
     is_new: bool = False
     session_timer: Cancellable | None = None
-
-    @property
-    def is_waiting(self) -> bool:
-        return self.awaiting_join is not None or self.awaiting_sync is not None
 
     def find_metadata(self, protocol: str | None) -> bytes:
         """Raises KeyError if the member does not support the protocol. A group without one has no metadata."""
@@ -277,13 +263,10 @@ class ClassicGroup:
         """
         if self.state is ClassicState.EMPTY:
             return bool(protocol_type and protocols)
-        return self.protocol_type == protocol_type and any(
-            name in self.candidate_protocols(name) for name, _ in protocols
-        )
+        return self.protocol_type == protocol_type and any(self.is_common(name) for name, _ in protocols)
 
-    def candidate_protocols(self, *names: str) -> set[str]:
-        supporter_counts = Counter(name for member in self.members.values() for name, _ in member.protocols)
-        return {name for name in names or supporter_counts if supporter_counts[name] == len(self.members)}
+    def is_common(self, protocol: str) -> bool:
+        return all(protocol in dict(member.protocols) for member in self.members.values())
 
     def select_protocol(self) -> str:
         """Return the protocol with the most votes.
@@ -291,8 +274,9 @@ class ClassicGroup:
         Each member votes for the candidate that it prefers. If two protocols have equally many votes, the first of them
         in the order of Kafka's map of votes wins.
         """
-        candidates = self.candidate_protocols()
-        votes = Counter(member.vote(candidates) for member in self.ordered_members())
+        members = self.ordered_members()
+        candidates = [name for name, _ in members[0].protocols if self.is_common(name)]
+        votes = Counter(member.vote(candidates) for member in members)
         return max(immutable_map_order(votes, self.kafka), key=votes.__getitem__)
 
     def add(self, member: ClassicMember) -> None:
@@ -336,15 +320,10 @@ class ClassicGroup:
 
     def elect_joined_leader(self) -> bool:
         """If the leader has not joined, choose the first member in `ordered_members` that has."""
-        if self.leader is None:
-            return False
-        if self.members[self.leader].awaiting_join:
-            return True
-        first_joined_id = next((member.member_id for member in self.ordered_members() if member.awaiting_join), None)
-        if first_joined_id is None:
-            return False
-        self.leader = first_joined_id
-        return True
+        joined_ids = [member.member_id for member in self.ordered_members() if member.awaiting_join]
+        if joined_ids and self.leader not in joined_ids:
+            self.leader = joined_ids[0]
+        return bool(joined_ids)
 
     def start_next_generation(self, now_ms: int) -> bool:
         """Start a new generation: enter CompletingRebalance if the group has members, otherwise Empty.

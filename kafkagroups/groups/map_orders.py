@@ -44,7 +44,9 @@ def hash_map_order(keys: Iterable[Key], kafka: Version, hash_of: Callable[[Any],
     if kafka >= FIRST_WITHOUT_CLASSIC_COORDINATOR:
         return java_map_order(keys, hash_of)
     hashes = {key: hash_of(key) for key in keys}
-    return _order_in_2_13(hashes) if kafka >= FIRST_WITH_SCALA_2_13 else _order_up_to_2_12(hashes)
+    if kafka >= FIRST_WITH_SCALA_2_13:
+        return _order_in_2_13(hashes)
+    return _order_in_growing_table(hashes, 4, lambda bucket_count: bucket_count * 3 // 4, _fill_buckets)
 
 
 def hash_set_order(keys: Iterable[str], kafka: Version) -> list[str]:
@@ -57,24 +59,43 @@ def hash_set_order(keys: Iterable[str], kafka: Version) -> list[str]:
     hashes = {key: java_hash(key) for key in keys}
     if kafka >= FIRST_WITH_SCALA_2_13:
         return _order_in_2_13(hashes)
-    ordered_keys: list[str] = []
-    index_bits = 5
+    return _order_in_growing_table(hashes, 5, lambda slot_count: slot_count * 45 // 100 - 1, _fill_slots)
+
+
+def _order_in_growing_table(
+    hashes: dict[Key, int],
+    index_bits: int,
+    find_limit: Callable[[int], int],
+    fill: Callable[[list[Key], dict[Key, int], int], list[Key]],
+) -> list[Key]:
+    """Return the order of a table that is doubled when it has more keys than its limit.
+
+    `fill` returns the order of keys that are put into an empty table, whose size is a power of two.
+    """
+    ordered_keys: list[Key] = []
     for key in hashes:
         ordered_keys.append(key)
-        if len(ordered_keys) >= 2**index_bits * 45 // 100:
-            ordered_keys = _fill_slots(ordered_keys, hashes, index_bits)
+        if len(ordered_keys) > find_limit(2**index_bits):
+            ordered_keys = fill(ordered_keys, hashes, index_bits)
             index_bits += 1
-    return _fill_slots(ordered_keys, hashes, index_bits)
+    return fill(ordered_keys, hashes, index_bits)
 
 
-def _fill_slots(keys: list[str], hashes: dict[str, int], index_bits: int) -> list[str]:
-    slots: dict[int, str] = {}
+def _fill_slots(keys: list[Key], hashes: dict[Key, int], index_bits: int) -> list[Key]:
+    slots: dict[int, Key] = {}
     for key in keys:
         index = _slot_up_to_2_12(hashes[key], index_bits, index_bits)
         while index in slots:
             index = (index + 1) % 2**index_bits
         slots[index] = key
     return [slots[index] for index in sorted(slots)]
+
+
+def _fill_buckets(keys: list[Key], hashes: dict[Key, int], index_bits: int) -> list[Key]:
+    buckets: dict[int, list[Key]] = {}
+    for key in keys:
+        buckets.setdefault(_slot_up_to_2_12(hashes[key], 4, index_bits), []).insert(0, key)
+    return [key for index in sorted(buckets, reverse=True) for key in buckets[index]]
 
 
 def topic_partition_hash(partition: tuple[str, int]) -> int:
@@ -133,26 +154,6 @@ def _immutable_map_hash(key: str) -> int:
     code ^= code >> 14
     code = (code + (code << 4)) & _UINT32_MASK
     return code ^ (code >> 10)
-
-
-def _order_up_to_2_12(hashes: dict[Key, int]) -> list[Key]:
-    buckets: list[list[Key]] = [[] for _ in range(_INITIAL_BUCKET_COUNT)]
-    for count, key in enumerate(hashes, 1):
-        buckets[_bucket_index_up_to_2_12(hashes[key], len(buckets))].insert(0, key)
-        if count > len(buckets) * 3 // 4:
-            doubled: list[list[Key]] = [[] for _ in range(2 * len(buckets))]
-            for moved_key in _iterate_backwards(buckets):
-                doubled[_bucket_index_up_to_2_12(hashes[moved_key], len(doubled))].insert(0, moved_key)
-            buckets = doubled
-    return _iterate_backwards(buckets)
-
-
-def _iterate_backwards(buckets: list[list[Key]]) -> list[Key]:
-    return [key for bucket in reversed(buckets) for key in bucket]
-
-
-def _bucket_index_up_to_2_12(code: int, bucket_count: int) -> int:
-    return _slot_up_to_2_12(code, 4, bucket_count.bit_length() - 1)
 
 
 def _slot_up_to_2_12(code: int, rotation: int, index_bits: int) -> int:

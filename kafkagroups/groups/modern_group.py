@@ -23,6 +23,7 @@ StreamsGroup.addTaskProcessId and removeTaskProcessIds (4.1.1).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass, field
@@ -290,6 +291,10 @@ class ModernGroup:
         return f"{self.type} group {self.group_id!r}"
 
     @property
+    def protocol_type(self) -> str:
+        return self.type
+
+    @property
     def earlier_resolved(self) -> dict[str, consumer_group.ConsumerGroupRegularExpressionValue]:
         """What was resolved at the newest record of a member, when Kafka stores whether all members read the same."""
         values = self.resolved | self.changed_patterns
@@ -369,13 +374,10 @@ class ModernGroup:
             return "simple"
         if self.type == "streams":
             return "sticky" if self.kafka >= (4, 4) else None
-        votes: dict[str, int] = {}
-        for member in self.members.values():
-            if member.metadata is not None and member.metadata.server_assignor is not None:
-                votes[member.metadata.server_assignor] = votes.get(member.metadata.server_assignor, 0) + 1
-        if not votes:
-            return "uniform"
-        return max(timeline_map_order(votes, largest_size=len(votes) + 1), key=lambda name: votes[name])
+        metadata = [member.metadata for member in self.members.values() if member.metadata is not None]
+        votes = Counter(each.server_assignor for each in metadata if each.server_assignor is not None)
+        names = timeline_map_order(votes, largest_size=len(votes) + 1)
+        return max(names, key=votes.__getitem__, default="uniform")
 
 
 AnyGroup = Group | ModernGroup

@@ -280,7 +280,6 @@ class Offsets:
         self.producers_by_group_partition: dict[tuple[str, TopicPartition], set[int]] = {}
         """By group id and partition: the ids of the producers that have a pending offset."""
         self.observer = observer
-        self._is_observed = observer is not NO_OBSERVER
 
     @classmethod
     def copy_of(cls, offsets: ShardOffsets, observer: Observer = NO_OBSERVER) -> Offsets:
@@ -316,27 +315,19 @@ class Offsets:
         return replaced
 
     def put(self, group: str, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
-        offsets = self.committed.setdefault(group, {})
-        if self._is_observed:
-            self.observer.store_offset(offset)
-            self._end_replaced(offsets, partition, offset)
-        offsets[partition] = offset
+        self.observer.store_offset(offset)
+        self._replace(self.committed.setdefault(group, {}), partition, offset)
 
     def put_pending(self, producer: int, group: str, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
-        offsets = self.pending.setdefault(producer, {}).setdefault(group, {})
         self.observer.store_offset(offset)
-        self._end_replaced(offsets, partition, offset)
-        offsets[partition] = offset
-        producers = self.producers_by_group_partition.get((group, partition))
-        if producers is None:
-            self.producers_by_group_partition[group, partition] = {producer}
-        else:
-            producers.add(producer)
+        self._replace(self.pending.setdefault(producer, {}).setdefault(group, {}), partition, offset)
+        self.producers_by_group_partition.setdefault((group, partition), set()).add(producer)
 
-    def _end_replaced(self, offsets: PartitionOffsets, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
+    def _replace(self, offsets: PartitionOffsets, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
         replaced = offsets.get(partition)
         if replaced is not None:
             self.observer.set_fate(replaced, Fate.SUPERSEDED, offset.record_offset)
+        offsets[partition] = offset
 
     def remove(self, group: str, partition: TopicPartition, by: int) -> None:
         self._remove_from(self.committed, group, partition, by)
@@ -380,9 +371,7 @@ class Offsets:
                     continue
                 committed = self.committed.get(group, {}).get(partition)
                 if committed is None or _is_newer(offset, committed, compares_batches):
-                    committed_offsets = self.committed.setdefault(group, {})
-                    self._end_replaced(committed_offsets, partition, offset)
-                    committed_offsets[partition] = offset
+                    self._replace(self.committed.setdefault(group, {}), partition, offset)
                 else:
                     self.observer.set_fate(offset, Fate.SUPERSEDED, committed.record_offset)
 

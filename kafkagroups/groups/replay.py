@@ -247,10 +247,8 @@ class Shard(ABC):
         return log_record.offset, key.group_id or "", key.partition, record
 
     def decode_records(self, batch: Batch, keys: LogKeys, observer: Observer) -> Iterator[DecodedRecord]:
-        is_observed = observer is not NO_OBSERVER
         for index, log_record in enumerate(batch.records):
-            if is_observed:
-                observer.start_record(index)
+            observer.start_record(index)
             try:
                 decoded = self.decode_record(log_record, keys)
             except BadBytes as error:

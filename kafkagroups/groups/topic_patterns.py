@@ -151,10 +151,8 @@ class _Translation:
             self._close_group()
         elif character == "|":
             self.groups[-1].alternatives.append([])
-        elif character in "^$":
+        elif character in "^$.":
             self._parts.append(character)
-        elif character == ".":
-            self._parts.append(".")
         else:
             self._add_literal(character)
 

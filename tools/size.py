@@ -29,7 +29,7 @@ CEILINGS = {
     "html_report": 495,
     "kafka_tools": 414,
     "loading": 2098,
-    "log": 2445,
+    "log": 2430,
     "records": 1881,
     "repair": 2235,
     "spark": 1702,

@@ -28,7 +28,7 @@ CEILINGS = {
     "history": 5296,
     "html_report": 495,
     "kafka_tools": 414,
-    "loading": 2098,
+    "loading": 2083,
     "log": 2430,
     "records": 1881,
     "repair": 2235,

@@ -29,7 +29,7 @@ CEILINGS = {
     "html_report": 495,
     "kafka_tools": 414,
     "loading": 2083,
-    "log": 2430,
+    "log": 2421,
     "records": 1881,
     "repair": 2235,
     "spark": 1702,

@@ -26,9 +26,8 @@ import os
 import subprocess
 import sys
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, replace
@@ -103,14 +102,7 @@ class Engine:
             pool = stack.enter_context(ThreadPoolExecutor(thread_count))
             # At the end, the workers are killed before the pool waits for its threads.
             fold_log = stack.enter_context(start_workers(thread_count)) if needs_workers else self.fold
-            # The pool has at most `thread_count` + 1 logs, so that not all shards are in memory together.
-            futures: deque[Future[Shard]] = deque()
-            for log in logs:
-                futures.append(pool.submit(fold_log, log, dialect, stop, count_bytes=count_bytes))
-                if len(futures) > thread_count:
-                    yield futures.popleft().result()
-            while futures:
-                yield futures.popleft().result()
+            yield from pool.map(lambda log: fold_log(log, dialect, stop, count_bytes=count_bytes), logs)
 
 
 PYTHON = Engine("python", fold)
@@ -319,7 +311,7 @@ def combine_shards(
     cache: Cache = ClassicCache(dialect) if is_classic else NewCache(dialect, topic.option)
     loaded = {shard.partition: add_shard(cache, shard) for shard in shards}
     topic_partitions = None  # If no group has records in several partitions, the count is decided when it is needed.
-    if cache.has_shared_groups:
+    if any(len(numbers) > 1 for numbers in cache.partitions_of.values()):
         topic_partitions = topic.decide(partitions_of or cache.partitions_of, read_times)
         if topic_partitions.count is not None:
             cache.keep_home_groups(topic_partitions.count)
@@ -360,8 +352,6 @@ class Cache(ABC):
         self.orphans: dict[str, Orphan] = {}
         self.partitions_of: dict[str, list[int | None]] = {}
         """By group id: the partitions that contain records of the group. None is a log without a partition number."""
-        self.has_shared_groups = False
-        """Whether a group has records in several partitions."""
 
     def add(self, shard: Shard) -> None:
         """Raises LoadFailed or BadBytes if a broker's load would fail. The cache then has the same content as the
@@ -371,7 +361,6 @@ class Cache(ABC):
             partitions = self.partitions_of.setdefault(group_id, [])
             # Only the last element can be this partition, because each shard is added once.
             if partitions[-1:] != [shard.partition]:
-                self.has_shared_groups |= bool(partitions)
                 partitions.append(shard.partition)
         self._add_groups(shard)
 
@@ -463,8 +452,8 @@ class NewCache(Cache):
     def __init__(self, dialect: Dialect, partition_count: int | None = None) -> None:
         super().__init__(dialect)
         self._partition_count = partition_count
-        self._parts_of: dict[int | None, dict[str, GroupParts | Orphan]] = {}
-        """By partition and group id: what the partition would answer."""
+        self._parts_of: dict[tuple[str, int | None], GroupParts | Orphan] = {}
+        """By group id and partition: what the partition would answer."""
 
     def _add_groups(self, shard: Shard) -> None:
         if shard.failure is not None:
@@ -474,7 +463,6 @@ class NewCache(Cache):
                 check_loaded(group)
         committed = shard.offsets.committed
         pending = pending_by_group(shard.offsets)
-        parts_of_partition = self._parts_of.setdefault(shard.partition, {})
         for group_id in dict.fromkeys([*shard.groups, *committed, *_pending_ids(shard)]):
             if not self._is_answered_from(group_id, shard.partition):
                 continue
@@ -487,16 +475,13 @@ class NewCache(Cache):
             parts: GroupParts | Orphan = Orphan(offsets, group_pending, shard.partition)
             if loaded_group is not None:
                 parts = GroupParts(loaded_group, offsets, group_pending)
-            parts_of_partition[group_id] = parts
+            self._parts_of[group_id, shard.partition] = parts
             self._answer(group_id, parts)
 
-    def _answer(self, group_id: str, parts: GroupParts | Orphan) -> None:
-        if group_id in self.groups:
-            return
-        if isinstance(parts, GroupParts):
+    def _answer(self, group_id: str, parts: GroupParts | Orphan | None) -> None:
+        if isinstance(parts, GroupParts) and group_id not in self.groups:
             self.groups[group_id] = parts
-            self.orphans.pop(group_id, None)
-        else:
+        elif isinstance(parts, Orphan):
             self.orphans.setdefault(group_id, parts)
 
     def keep_home_groups(self, partition_count: int) -> None:
@@ -504,9 +489,7 @@ class NewCache(Cache):
             if len(partitions) > 1:
                 self.groups.pop(group_id, None)
                 self.orphans.pop(group_id, None)
-                home = self._parts_of.get(partition_for(group_id, partition_count), {})
-                if group_id in home:
-                    self._answer(group_id, home[group_id])
+                self._answer(group_id, self._parts_of.get((group_id, partition_for(group_id, partition_count))))
 
     def _is_answered_from(self, group_id: str, partition: int | None) -> bool:
         """A log without a partition number (`partition` is None) answers for all groups."""

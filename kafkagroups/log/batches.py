@@ -136,28 +136,14 @@ class StartFailure:
 
 
 class Recovery:
-    """The recovery of a log's segments. `failure` is the first one."""
+    """The recovery of a log's segments, with the indexes of one segment at a time. `failure` is the first one."""
 
     def __init__(self) -> None:
         self.failure: StartFailure | None = None
-        self._segment: _SegmentRecovery | None = None
+        self._start_segment("")
 
-    def add(self, path: str, batch: Batch) -> None:
-        if self._segment is None or path != self._segment.path:
-            self.end_segment()
-            self._segment = _SegmentRecovery(path)
-        self.failure = self.failure or self._segment.add(batch)
-
-    def end_segment(self) -> None:
-        if self._segment is not None:
-            self.failure = self.failure or self._segment.add_to_time_index()
-
-
-class _SegmentRecovery:
-    """The indexes of a segment. Each method returns why the broker fails there; None if it does not."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
+    def _start_segment(self, path: str) -> None:
+        self._path = path
         self._base_offset = self._batch_offset = base_offset_of(path)
         self._position = 0
         self._indexed_position = 0
@@ -167,41 +153,41 @@ class _SegmentRecovery:
         """The entries: a timestamp and an offset."""
         self._newest = (NO_TIMESTAMP, self._base_offset)
 
-    def add(self, batch: Batch) -> StartFailure | None:
+    def add(self, path: str, batch: Batch) -> None:
+        if path != self._path:
+            self.end_segment()
+            self._start_segment(path)
         self._batch_offset = batch.base_offset
         if batch.last_offset < self._base_offset:
-            reason = "Split operation is only permitted for segments with overflow, and the problem path is"
-            return self._fail(f"{reason} {self.path}")
+            self._fail(f"Split operation is only permitted for segments with overflow, and the problem path is {path}")
         if batch.max_timestamp > self._newest[0]:
             self._newest = (batch.max_timestamp, batch.last_offset)
-        failure = None
         if self._position - self._indexed_position > INDEX_INTERVAL_BYTES:
-            failure = self._add_to_index(batch.last_offset) or self.add_to_time_index()
+            self._add_to_index(batch.last_offset)
+            self.end_segment()
             self._indexed_position = self._position
         self._position += batch.size
-        return failure
 
-    def _add_to_index(self, offset: int) -> StartFailure | None:
-        if self._index and offset <= self._index[-1]:
-            return self._refuse(f"an offset {offset} to position {len(self._index)}", self._index[-1], ".index")
-        self._index.append(offset)
-        return None
-
-    def add_to_time_index(self) -> StartFailure | None:
+    def end_segment(self) -> None:
+        """Add an entry to the time index, as a broker also does after each entry of the other index."""
         timestamp, offset = self._newest
         last_timestamp, last_offset = self._time_index[-1] if self._time_index else (NO_TIMESTAMP, offset)
         if offset < last_offset:
-            return self._refuse(f"an offset ({offset}) to slot {len(self._time_index)}", last_offset, ".timeindex")
+            self._refuse(f"an offset ({offset}) to slot {len(self._time_index)}", last_offset, ".timeindex")
         if timestamp > last_timestamp:
             self._time_index.append(self._newest)
-        return None
 
-    def _refuse(self, what: str, last: int, suffix: str) -> StartFailure:
-        path = self.path.removesuffix(".log") + suffix
-        return self._fail(f"Attempt to append {what} no larger than the last offset appended ({last}) to {path}")
+    def _add_to_index(self, offset: int) -> None:
+        if self._index and offset <= self._index[-1]:
+            self._refuse(f"an offset {offset} to position {len(self._index)}", self._index[-1], ".index")
+        self._index.append(offset)
 
-    def _fail(self, reason: str) -> StartFailure:
-        return StartFailure(self.path, self._batch_offset, reason)
+    def _refuse(self, what: str, last: int, suffix: str) -> None:
+        path = self._path.removesuffix(".log") + suffix
+        self._fail(f"Attempt to append {what} no larger than the last offset appended ({last}) to {path}")
+
+    def _fail(self, reason: str) -> None:
+        self.failure = self.failure or StartFailure(self._path, self._batch_offset, reason)
 
 
 _IGNORED_IN_FILE = 17

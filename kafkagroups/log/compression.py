@@ -15,7 +15,9 @@ from __future__ import annotations
 import os
 import struct
 import zlib
+from collections.abc import Callable
 from enum import IntEnum
+from functools import partial
 from types import ModuleType
 
 import cramjam
@@ -70,17 +72,9 @@ def decompress(codec: CompressionType, data: bytes, max_bytes: int = MAX_BATCH_B
     Raises BatchTooLarge if the result is more than `max_bytes`, and InvalidLog if the data cannot be decompressed.
     """
     try:
-        if codec is CompressionType.GZIP:
-            return _decompress_gzip(data, max_bytes)
-        if codec is CompressionType.SNAPPY:
-            return _decompress_snappy(data, max_bytes)
-        if codec is CompressionType.LZ4:
-            return _decompress_lz4(data, max_bytes)
-        if codec is CompressionType.ZSTD:
-            return _decompress_into_buffer(cramjam.zstd, data, max_bytes)
+        return _DECOMPRESSORS[codec](data, max_bytes)
     except (cramjam.DecompressionError, OSError, EOFError, zlib.error, struct.error) as error:
         raise InvalidLog(f"{codec.name.lower()} cannot be decompressed: {error}") from None
-    return data
 
 
 def make_size_error(max_bytes: int) -> BatchTooLarge:
@@ -233,3 +227,12 @@ def _decompress_lz4_blocks(data: bytes, max_bytes: int) -> bytes:
             out += memoryview(buffer)[:written]
         if len(out) > max_bytes:
             raise make_size_error(max_bytes)
+
+
+_DECOMPRESSORS: dict[CompressionType, Callable[[bytes, int], bytes]] = {
+    CompressionType.NONE: lambda data, max_bytes: data,
+    CompressionType.GZIP: _decompress_gzip,
+    CompressionType.SNAPPY: _decompress_snappy,
+    CompressionType.LZ4: _decompress_lz4,
+    CompressionType.ZSTD: partial(_decompress_into_buffer, cramjam.zstd),
+}

@@ -63,7 +63,11 @@ def open_log(path: str | Path, *, max_batch_bytes: int = MAX_BATCH_BYTES) -> Log
     >>> next(iter(log)).base_offset
     0
     """
-    file_or_folder = Path(path)
+    return _open_log(path).limit_batches(max_batch_bytes)
+
+
+def _open_log(path: str | Path, working_folder: str = "") -> Log:
+    file_or_folder = Path(working_folder, path)
     with _folder_errors(path):
         if not file_or_folder.exists():
             raise UsageError(f"{path}: no such file or folder")
@@ -82,30 +86,30 @@ def open_log(path: str | Path, *, max_batch_bytes: int = MAX_BATCH_BYTES) -> Log
             folder = file_or_folder.absolute().parent
     if not segments:
         raise UsageError(f"{path}: no segment (20 digits and .log) in this folder")
-    log = Log(str(path), segments, _partition_of(folder), start_failure=start_failure)
-    return log.limit_batches(max_batch_bytes)
+    return Log(str(path), segments, _partition_of(folder), folder=working_folder, start_failure=start_failure)
 
 
-def open_logs(path: str | Path) -> list[Log]:
+def open_logs(path: str | Path, working_folder: str = "") -> list[Log]:
     """Return the logs at a path, sorted by partition: one log, or those of the partition folders in a folder.
+
+    The paths in the logs stay relative to `working_folder`, so another process can read them.
 
     Raises UsageError if there is no log, a folder cannot be read, a pipe, device or broken link is named like a
     partition folder, or two folders have the same partition number.
     """
-    parent = Path(path)
+    parent = Path(working_folder, path)
     with _folder_errors(path):
         if parent.is_dir():
             check_finished(parent)
             folders = [folder for folder in parent.iterdir() if _is_partition_folder(folder)]
-            logs = [open_log(os.path.join(path, folder.name)) for folder in folders if has_segments(folder)]
-            if logs:
-                check_one_log_per_partition(logs)
-                return sorted(logs, key=lambda log: log.partition or 0)
+            names = [folder.name for folder in folders if has_segments(folder)]
+            if names:
+                return sort_logs(_open_log(os.path.join(path, name), working_folder) for name in names)
             if not has_segments(parent):
                 entries = chain(parent.iterdir(), *(folder.iterdir() for folder in folders))
                 odd_names = _explain_names(sorted(entry.name for entry in entries))
                 raise UsageError(f"{path}: {NO_LOG_FOUND}{odd_names or _suggest_subfolders(parent)}")
-    return [open_log(path)]
+    return [_open_log(path, working_folder)]
 
 
 def _explain_names(names: Iterable[str]) -> str:
@@ -146,14 +150,15 @@ def _folder_errors(path: str | Path) -> Iterator[None]:
         raise UsageError(f"{error.filename or path}: {error.strerror or error}") from None
 
 
-def check_one_log_per_partition(logs: Iterable[Log]) -> None:
-    """Raise UsageError if two logs have the same partition number, such as the folders `…-7` and `…-007`."""
+def sort_logs(logs: Iterable[Log]) -> list[Log]:
+    """Raises UsageError if two logs have the same partition number, such as the folders `…-7` and `…-007`."""
     log_of_partition: dict[int | None, Log] = {}
     for log in logs:
         earlier_log = log_of_partition.setdefault(log.partition, log)
         if earlier_log is not log:
             first, second = sorted((earlier_log.path, log.path))
             raise UsageError(f"{first} and {second} are both partition {log.partition}: remove one of them")
+    return sorted(log_of_partition.values(), key=lambda log: log.partition or 0)
 
 
 def has_segments(folder: Path) -> bool:
@@ -194,25 +199,11 @@ def local_path(path: str) -> str | None:
     return unquote(_split(path).path) if path.lower().startswith("file:") else None
 
 
-def find_logs(path: str | os.PathLike[str], folder: str = "") -> list[Log]:
-    """Return the logs at a path or URI. Raises UsageError if there is none, or if the file system raises an error.
-
-    The paths in the logs stay relative to `folder`, so a Spark task can read them from another working directory.
-    """
+def find_logs(path: str | os.PathLike[str], working_folder: str = "") -> list[Log]:
+    """Return the logs at a path or URI. Raises UsageError if there is none, or if the file system raises an error."""
     path_or_uri = os.fspath(path)
     local = local_path(path_or_uri)
-    if local is None:
-        return _find_remote_logs(path_or_uri)
-    full_path = os.path.join(folder, local)
-    return [
-        Log(
-            local + log.path.removeprefix(full_path),
-            [local + segment.removeprefix(full_path) for segment in log.segments],
-            log.partition,
-            folder=folder,
-        )
-        for log in open_logs(full_path)
-    ]
+    return _find_remote_logs(path_or_uri) if local is None else open_logs(local, working_folder)
 
 
 def find_all_logs(paths: Sequence[str], folder: str = "") -> list[Log]:
@@ -272,15 +263,10 @@ def _find_remote_logs(uri: str) -> list[Log]:
     ]
     with ThreadPoolExecutor(LISTING_THREADS) as pool:
         listings = list(pool.map(_list_folder, folders))
-    found_logs = [_find_log_in_folder(folder, listing) for folder, listing in zip(folders, listings, strict=True)]
-    logs = [log for log in found_logs if log is not None]
+    logs = list(chain.from_iterable(map(_find_log_in_folder, folders, listings))) or _find_log_in_folder(uri, entries)
     if not logs:
-        log = _find_log_in_folder(uri, entries)
-        if log is None:
-            raise UsageError(f"{public_uri(uri)}: {NO_LOG_FOUND}")
-        logs = [log]
-    check_one_log_per_partition(logs)
-    return sorted(logs, key=lambda log: log.partition or 0)
+        raise UsageError(f"{public_uri(uri)}: {NO_LOG_FOUND}")
+    return sort_logs(logs)
 
 
 def _list_folder(uri: str) -> list[FileInfo]:
@@ -292,12 +278,13 @@ def _list_folder(uri: str) -> list[FileInfo]:
     return entries
 
 
-def _find_log_in_folder(uri: str, entries: list[FileInfo]) -> Log | None:
+def _find_log_in_folder(uri: str, entries: list[FileInfo]) -> list[Log]:
+    """Return the log in a list, which is empty if the folder has no segments."""
     segments = sorted((entry.base_name, entry.size) for entry in entries if is_segment_name(entry.base_name))
     if not segments:
-        return None
+        return []
     folder_name = posixpath.basename(_split(uri).path.rstrip("/"))
-    return _make_remote_log(uri, folder_name, {_join(uri, name): size for name, size in segments})
+    return [_make_remote_log(uri, folder_name, {_join(uri, name): size for name, size in segments})]
 
 
 def _make_remote_log(uri: str, folder_name: str, size_by_uri: dict[str, int]) -> Log:

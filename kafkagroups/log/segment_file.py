@@ -210,6 +210,8 @@ _PIECE_BYTES = 2 * 1024 * 1024
 offset_and_length = struct.Struct(">qi")
 _int32 = struct.Struct(">i")
 _LAST_OFFSET_DELTA_POSITION = 23
+_HEADER_BYTES = _LAST_OFFSET_DELTA_POSITION + 4
+"""The bytes of a batch that a frame needs."""
 
 
 class FrameState(Enum):
@@ -300,7 +302,7 @@ def find_frame(
         reason = f"expected at least {_MIN_BATCH_BYTES[magic]} bytes in a batch of magic {magic}, found {size}"
         return make_broken_frame(FrameState.DAMAGED, reason)
     last_offset = offset
-    if magic == 2 and position + _LAST_OFFSET_DELTA_POSITION + 4 <= len(data):
+    if magic == 2 and position + _HEADER_BYTES <= len(data):
         (last_offset_delta,) = _int32.unpack_from(data, position + _LAST_OFFSET_DELTA_POSITION)
         last_offset = to_int64(offset + last_offset_delta)
     return Frame(start, size, offset, last_offset, magic, FrameState.WHOLE)
@@ -324,64 +326,39 @@ def read_frames(file: SegmentFile, *, max_batch_bytes: int = MAX_BATCH_BYTES) ->
     """Yield the frames of a file from its position on, as `find_frames` does, each with its bytes, but not those of a
     batch that is too large.
 
-    The file is not mapped into memory, because the system ends a process whose mapped file another process truncates.
+    The file is read in pieces. It is not mapped into memory, because the system ends a process whose mapped file
+    another process truncates.
     """
     position = file.position
     data = b""
-    bytes_to_read = _PIECE_BYTES
-    while True:
-        piece = _read_piece(file, bytes_to_read)
-        data += piece
-        is_at_end = len(piece) < bytes_to_read
-        start = 0
-        broken_frame = None
-        while start < len(data):
-            frame = find_frame(data, start, data_start=position)
-            if frame.size > MAX_BATCH_BYTES:
-                frame = mark_too_large(frame, max_batch_bytes)
-            if frame.state is not FrameState.WHOLE:
-                broken_frame = frame
-                break
-            yield frame, data[start : start + frame.size]
-            start += frame.size
-        position += start
-        data = data[start:]
-        if broken_frame is None:
-            if is_at_end:
-                return
-        elif broken_frame.state is FrameState.ZEROS and len(data) >= LOG_OVERHEAD:
-            # Fewer zeros can be the first bytes of a batch at offset 0.
+    start = 0
+    wanted_bytes = _HEADER_BYTES
+    while position < file.end:
+        if len(data) - start < wanted_bytes:
+            piece = file.read(max(wanted_bytes, _PIECE_BYTES))
+            if not piece:  # Another process has truncated the file.
+                file.end = position + len(data) - start
+            data = data[start:] + piece
+            start = 0
+        left = file.end - position
+        if len(data) - start < min(_HEADER_BYTES, left):
+            continue
+        frame = find_frame(data, start, data_start=position - start, available=left)
+        if frame.size > MAX_BATCH_BYTES:
+            frame = mark_too_large(frame, max_batch_bytes)
+        if frame.state is FrameState.WHOLE and len(data) - start < frame.size:
+            wanted_bytes = frame.size
+            continue
+        wanted_bytes = _HEADER_BYTES
+        if frame.state is FrameState.ZEROS:
             count, is_zero = count_zeros(file)
             state = FrameState.ZEROS if is_zero else FrameState.DAMAGED
-            yield broken_frame._replace(position=position, size=broken_frame.size + count, state=state), data
+            frame = frame._replace(size=len(data) - start + count, state=state)
+        yield frame, data[start : start + frame.size]
+        if frame.state is not FrameState.WHOLE:
             return
-        elif broken_frame.state in (FrameState.DAMAGED, FrameState.TOO_LARGE) or is_at_end:
-            yield broken_frame._replace(position=position), data
-            return
-        # The bytes after the last whole frame stay in `data`, because their frame can continue in the next piece.
-        bytes_to_read = _PIECE_BYTES
-        if len(data) > MAGIC_POSITION:
-            _, length = offset_and_length.unpack_from(data)
-            missing_bytes = LOG_OVERHEAD + length - len(data)
-            if length > MAX_BATCH_BYTES:
-                frame = mark_too_large(find_frame(data, 0, available=file.end - position), max_batch_bytes)
-                if frame.state is not FrameState.WHOLE:
-                    yield frame._replace(position=position), data
-                    return
-            bytes_to_read = max(bytes_to_read, missing_bytes)
-
-
-def _read_piece(file: SegmentFile, size: int) -> bytes:
-    """A raw file can return fewer bytes, and damaged bytes can ask for a huge `size`, so the file is read in pieces."""
-    pieces = []
-    missing_bytes = size
-    while missing_bytes:
-        piece = file.read(min(missing_bytes, _PIECE_BYTES))
-        if not piece:
-            break
-        pieces.append(piece)
-        missing_bytes -= len(piece)
-    return b"".join(pieces)
+        start += frame.size
+        position += frame.size
 
 
 _ZEROS = bytes(1024 * 1024)

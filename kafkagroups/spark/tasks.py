@@ -49,7 +49,7 @@ def open_topic(topic: Topic, stop: Stop = NO_STOP) -> OpenTopic:
 
     The logs contain the working folder of this process, because a worker process can have another working folder.
     """
-    return topic.open(stop, partial(find_logs, folder=os.getcwd()))
+    return topic.open(stop, partial(find_logs, working_folder=os.getcwd()))
 
 
 FoundInLog = tuple[T, Iterable[LoadedPartition], Iterable[str]]

@@ -1,15 +1,11 @@
 """Requests to a broker in Kafka's own protocol, sent by the client that `pull` uses."""
 
-import importlib.resources
 import time
-import zipfile
 from contextlib import contextmanager
-from unittest.mock import patch
 
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 from kafka.protocol.admin import CreateTopicsRequest, DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
-from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 from kafka.protocol.producer import (
@@ -19,8 +15,6 @@ from kafka.protocol.producer import (
     ProduceRequest,
     TxnOffsetCommitRequest,
 )
-
-from kafkagroups.course.real_broker import find_jars
 
 NONE = 0
 ANSWER_SECONDS = 30
@@ -218,29 +212,6 @@ def delete_groups(ask, groups):
 def describe(ask, groups):
     """Send DescribeGroups, and return the description of each group."""
     answer = ask(DescribeGroupsRequest(groups=list(groups), include_authorized_operations=False, max_version=5))
-    return {group.group_id: group for group in answer.groups}
-
-
-def describe_consumer_groups(ask, version, groups):
-    """Send ConsumerGroupDescribe to a broker of this version, and return each group's description as Kafka's JSON.
-
-    kafka-python does not know the request, but Kafka's own jar has its declaration, in the same form.
-    """
-
-    def read(package, name):
-        with zipfile.ZipFile(find_jars(version) / f"kafka-clients-{version}.jar") as jar:
-            return jar.read(f"common/message/{name}").decode()
-
-    with patch.object(importlib.resources, "read_text", read):
-
-        class ConsumerGroupDescribeRequest(ApiMessage):
-            pass
-
-        class ConsumerGroupDescribeResponse(ApiMessage):
-            pass
-
-    answer = ask(ConsumerGroupDescribeRequest(group_ids=list(groups), include_authorized_operations=False))
-    assert isinstance(answer, ConsumerGroupDescribeResponse)
     return {group.group_id: group for group in answer.groups}
 
 

@@ -6,6 +6,8 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import course
+from kafkagroups.coordinator import HeldLogs, OffsetCommit
+from kafkagroups.course.broker import restart_after_crash
 from tests.course.test_log_lines import DATA
 
 HOUR_MS = 3_600_000
@@ -28,6 +30,40 @@ def test_a_deleted_offset_comes_back_from_an_open_transaction(request_name):
         ("commit marker, producer 1",),
     ]
     assert [step.answers for step in compared.steps[-2:]] == [("nothing", "nothing"), ("nothing", "payments-0: 41")]
+
+
+@pytest.mark.parametrize("request_name", ["OffsetDelete", "DeleteGroups", "topic"])
+@pytest.mark.parametrize(("before", "loaded"), [(True, "nothing"), (False, "orders-0: 41")])
+def test_a_plain_commit_in_flight_while_its_offset_is_deleted(request_name, before, loaded):
+    """The commit is not cached, its client receives NONE, and a tombstone follows only if an offset was committed.
+
+    Source: removeOffsets and onOffsetCommitAppend (3.9). The deletion removes the pending entry.
+    """
+    orders_0 = kg.TopicPartition("orders", 0)
+
+    def script(broker):
+        logs = HeldLogs(broker.manager.logs, holds_answers=False)
+        broker = course.start_broker(logs, offsets_topic_num_partitions=1)
+        if before:
+            broker.offset_commit("mailer", {orders_0: OffsetCommit(1)})
+        logs.holds_answers = True
+        commit = broker.offset_commit("mailer", {orders_0: OffsetCommit(41)})
+        if request_name == "OffsetDelete":
+            broker.offset_delete("mailer", [orders_0])
+        elif request_name == "DeleteGroups":
+            broker.delete_groups(["mailer"])
+        else:
+            broker.partitions_deleted([orders_0])
+        logs.release()
+        yield "the commit", commit
+        yield "a fetch", broker.offset_fetch("mailer")
+        yield "a fetch after a failover", restart_after_crash(broker).offset_fetch("mailer")
+
+    compared = course.compare_brokers(script, ["3.9.2"])
+    assert [step.answers[0] for step in compared.steps] == ["NONE", "nothing", loaded]
+    written = ["offset of orders-0 = 1", "offset of orders-0 = 41", "offset of orders-0 deleted"]
+    expected = written if before else written[1:2]
+    assert compared.steps[0].records[0] == tuple(f"mailer: {line}" for line in expected)
 
 
 def test_expirations_are_printed_with_their_offsets_and_groups(capsys):

@@ -237,14 +237,6 @@ def find_narrow(page, keys):
     return [key for key, width in widths.items() if width < 200]
 
 
-def test_a_narrow_picture_opens_where_its_step_happens(browser):
-    """The batch of lesson 03 opens at its checksum, at the end of the header."""
-    page = open_figure(browser, FIGURES["byte-ribbon-batch"](), "light", 390)
-    page.wait_for_function("() => document.querySelector('.kg-picture').scrollLeft > 0")
-    assert page.evaluate(READ_SEEN, ["block 4", "cut"]) == ["block 4", "cut"]
-    page.context.close()
-
-
 def test_a_narrow_picture_can_be_seen_as_a_whole(browser):
     """A button turns the picture, so that its whole length has room, and back. A text keeps 12 pixels."""
     figure = FIGURES["byte-ribbon-record"]()

@@ -76,18 +76,6 @@ def test_what_a_crash_leaves(kafka):
     assert tuple(left) == EXERCISES["after_the_crash"].correct
 
 
-@BOTH
-@pytest.mark.parametrize("first", [0, 1])
-def test_the_later_record_wins_whichever_is_confirmed_first(kafka, first):
-    """onOffsetCommitAppend (3.9): olderThan compares positions in the log. In 4.x, a confirmed 7 includes 6."""
-    dashboard = Dashboard(kafka)
-    answers = [dashboard.commit(6), dashboard.commit(7)]
-    dashboard.log.release(first)
-    dashboard.log.release()
-    assert [answer.value[ORDERS_0] for answer in answers] == [Errors.NONE, Errors.NONE]
-    assert dashboard.fetch() == 7
-
-
 def test_the_broker_refuses_the_metadata_that_does_not_fit():
     """3.9.2-commits 10 to 15: 4096 and 4097 times m, ü and 𝄞."""
     refused = {

@@ -151,24 +151,6 @@ def test_the_printed_deck_has_no_barrier(open_deck, number):
         assert result.violations_count == 0, result.generate_report()
 
 
-def test_the_speaker_view_shows_the_notes(open_deck):
-    """The key S opens a window with the notes of the slide. Its arrow keys move the deck."""
-    page = open_deck("10.html")
-    page.wait_for_function(IS_READY)
-    while not page.locator("section.present > aside.notes").count():
-        page.keyboard.press("ArrowRight")
-    words = page.locator("section.present > aside.notes").text_content().split()
-    with page.context.expect_page() as opened:
-        page.keyboard.press("s")
-    speaker = opened.value
-    notes = speaker.locator(".speaker-controls-notes")
-    notes.filter(has_text=words[-1]).wait_for()
-    assert notes.inner_text().split()[-1] == words[-1]
-    place = page.evaluate("Reveal.getSlidePastCount()")
-    speaker.keyboard.press("ArrowRight")
-    page.wait_for_function(f"() => Reveal.getSlidePastCount() === {place + 1}")
-
-
 def test_the_index_leads_to_every_deck(open_deck, folder):
     page = open_deck("index.html", "dark")
     links = [link.get_attribute("href") for link in page.get_by_role("listitem").get_by_role("link").all()]

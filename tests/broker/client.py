@@ -7,7 +7,7 @@ from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 from kafka.protocol.admin import CreateTopicsRequest, DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
-from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
+from kafka.protocol.metadata import FindCoordinatorRequest
 from kafka.protocol.producer import (
     AddOffsetsToTxnRequest,
     EndTxnRequest,
@@ -66,13 +66,6 @@ def create_topic(ask, topic, partitions):
     )
     answer = ask(CreateTopicsRequest(topics=[one], timeout_ms=10_000, validate_only=False, max_version=4))
     return answer.topics[0].error_code
-
-
-def topic_ids(ask, topics):
-    """Send Metadata, and return the id of each topic."""
-    names = [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
-    answer = ask(MetadataRequest(topics=names, allow_auto_topic_creation=False, min_version=10, max_version=12))
-    return {topic.name: topic.topic_id for topic in answer.topics}
 
 
 def commit(ask, group, topic, partition, offset, metadata=""):

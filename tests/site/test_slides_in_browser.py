@@ -1,9 +1,5 @@
-"""The slides in a real browser without a network: no slide is too full, figures move, and there is no barrier.
+"""The slides in a real browser without a network: no slide is too full, figures move, and there is no barrier."""
 
-If the variable KG_SCREENS is set, screenshots of all slides are kept in `build/screens/slides/`.
-"""
-
-import os
 import shutil
 from pathlib import Path
 
@@ -12,7 +8,6 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import sync_playwright
 
 ROOT = Path(__file__).parents[2]
-SCREENS = ROOT / "build" / "screens" / "slides"
 NUMBERS = [path.stem[:2] for path in sorted((ROOT / "notebooks" / "source").glob("[0-9][0-9]_*.py"))]
 OPTIONS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 OPTIONS += ["--host-resolver-rules=MAP * ~NOTFOUND"]
@@ -131,9 +126,6 @@ def test_no_slide_is_too_full_and_figures_move(open_deck, number):
         assert page.evaluate(SMALLEST_TEXT) >= 20
         if page.locator("section section.present .kg-figure").count():
             move_figure(page)
-        if "KG_SCREENS" in os.environ:
-            SCREENS.mkdir(parents=True, exist_ok=True)
-            page.screenshot(path=SCREENS / f"{number}-{slide:02}.png")
         page.keyboard.press("PageDown")
     assert page.problems == []
 

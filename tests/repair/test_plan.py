@@ -15,6 +15,7 @@ from tests.handmade import (
     OffsetCommitValue,
     encode_batch,
     encode_marker,
+    share_group,
     write_segment,
 )
 
@@ -175,6 +176,14 @@ def test_records_in_a_partition_that_does_not_answer(plan_log):
     """The home of group g is another partition of 49, so the new coordinator does not answer for it."""
     given = plan_log(commit(0, 5), coordinator="new", partitions=49)
     assert given == (None, {"why": "other partition", "offset": 5, "partition": 3, "record_offset": 0})
+
+
+def test_a_commit_of_a_share_group(plan_log):
+    """A share group has its offsets elsewhere (KIP-932), so the new coordinator ignores this one."""
+    value = share_group.ShareGroupMetadataValue(2, 1)
+    epoch = kg.encode(kg.Record(11, share_group.ShareGroupMetadataKey("g"), value, 0))
+    given = plan_log(encode_one(0, *epoch), commit(1, 5), coordinator="new")
+    assert given == (None, {"why": "share group", "offset": 5, "partition": 3, "record_offset": 1})
 
 
 def test_a_group_without_records_that_count_is_listed(plan_group):

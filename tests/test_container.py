@@ -1,6 +1,5 @@
-"""The container file and the dev container have the steps of make, and the lab listens on the loopback address."""
+"""The container files have the steps of make, and name no package registry."""
 
-import json
 import os
 import re
 import shutil
@@ -12,7 +11,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-DEV_CONTAINER = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text())
 # The step that installs Debian's packages, and makes the user without rights, consists of these commands.
 DEBIAN_COMMANDS = (
     r"apt-get update",
@@ -54,10 +52,6 @@ def make_steps() -> list[str]:
     return [command for command in arguments_of("RUN") if not is_debian_step(command)]
 
 
-def make_targets() -> set[str]:
-    return set(re.findall(r"^([\w./-]+):(?!=)", (ROOT / "Makefile").read_text(), re.MULTILINE))
-
-
 def copy_repository(folder: Path) -> None:
     """Copy the files that a clone would have, with the changes that are not committed yet."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
@@ -65,34 +59,6 @@ def copy_repository(folder: Path) -> None:
         if name and (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, folder / name)
-
-
-def test_the_container_starts_make_lab():
-    """CMD is `make lab`. Without the variable that CMD sets, tools/lab.sh listens on the loopback address."""
-    [command] = [json.loads(arguments) for arguments in arguments_of("CMD")]
-    assert command[:2] == ["make", "lab"] and "lab" in make_targets()
-    assert command[2:] == ["LAB_ADDRESS=0.0.0.0"]
-    assert '--ip="${LAB_ADDRESS:-127.0.0.1}"' in (ROOT / "tools" / "lab.sh").read_text()
-
-
-def test_the_port_is_published_on_the_loopback_address():
-    """Both files name port 8888. The command in the container file publishes it on 127.0.0.1 only."""
-    assert arguments_of("EXPOSE") == ["8888"]
-    assert DEV_CONTAINER["forwardPorts"] == [8888]
-    published = re.findall(r"--publish (\S+)", (ROOT / "Containerfile").read_text())
-    assert published == ["127.0.0.1:8888:8888"]
-    assert "appPort" not in DEV_CONTAINER and "runArgs" not in DEV_CONTAINER
-
-
-def test_the_dev_container_has_the_same_steps():
-    """It is built from the container file, and its commands are the steps of that file."""
-    build = DEV_CONTAINER["build"]
-    folder = ROOT / ".devcontainer"
-    assert (folder / build["dockerfile"]).resolve() == ROOT / "Containerfile"
-    assert (folder / build["context"]).resolve() == ROOT
-    commands = [value for name, value in DEV_CONTAINER.items() if name.endswith("Command")]
-    assert " && ".join(commands) == " && ".join(make_steps())
-    assert "features" not in DEV_CONTAINER and "image" not in DEV_CONTAINER
 
 
 def test_no_package_registry_is_named():

@@ -3,7 +3,6 @@
 The package itself is compared with real brokers in the tests of each rule.
 """
 
-import itertools
 import re
 from pathlib import Path
 
@@ -34,18 +33,6 @@ def _folder(monkeypatch):
 def test_lesson_01_the_newest_value(coordinator):
     log = ["commit: 40", "commit: 50", "commit: 45"]
     assert str(course.load_described_log(log, coordinator)) == read_right_answer("01", 1)
-
-
-def test_lesson_03_the_next_batch():
-    """The next batch begins 12 bytes after the number that the length in bytes 8 to 11 of a batch says."""
-    folder = Path(course.find_data("harbour/4.3.1/__consumer_offsets-37"))
-    [segment] = folder.glob("*.log")
-    data = segment.read_bytes()
-    batches = list(kg.open_log(folder))
-    for batch, following in itertools.pairwise(batches):
-        length = int.from_bytes(data[batch.position + 8 : batch.position + 12], "big")
-        assert following.position == batch.position + length + 12
-    assert read_right_answer("03", 1) == str(200 + 100 + 12)
 
 
 def test_lesson_05_an_unknown_group():

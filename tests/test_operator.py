@@ -2,7 +2,6 @@
 
 import re
 import shlex
-import shutil
 from pathlib import Path
 from string import Template
 
@@ -79,19 +78,3 @@ def test_excerpts_are_what_the_command_prints(command, excerpt, monkeypatch, cap
     for line in excerpt.splitlines():
         _, found, printed = printed.partition(" ".join(line.split()))
         assert found, line
-
-
-def test_the_excerpt_of_a_copy_that_ends_in_a_batch(monkeypatch, tmp_path, capsys):
-    """`check` says of a copy without its last 40 bytes what the page says, apart from the folder's name."""
-    [(command, excerpt)] = re.findall(
-        r"<!-- a copy without its last 40 bytes: (.+?) -->\n  ```text\n(.+?)  ```", PAGE, re.S
-    )
-    folder = next(word for word in command.split() if "/" in word)
-    copy = tmp_path / Path(folder).name
-    shutil.copytree(ROOT / folder, copy)
-    [segment] = copy.glob("*.log")
-    segment.write_bytes(segment.read_bytes()[:-40])
-    monkeypatch.chdir(tmp_path)
-    assert main(shlex.split(command.replace(folder, copy.name))) == 1
-    printed = " ".join(capsys.readouterr().out.split())
-    assert " ".join(excerpt.split()) in printed

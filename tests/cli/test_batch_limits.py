@@ -114,16 +114,6 @@ def test_the_default_limit_protects_the_memory(engine, tmp_path):
     assert [loaded["batches"] for loaded in json.loads(done.stdout)["partitions"].values()] == [1] * (number + 1)
 
 
-def test_a_bomb_ends_the_log_that_is_compacted(tmp_path, run):
-    """`compact` cleans what is before the bomb, and reports it."""
-    folder = write_segment(
-        tmp_path, commits(3, 0) + batch_of(zeros(CompressionType.ZSTD, 5_000_000), CompressionType.ZSTD)
-    )
-    status, out, err = run("compact", folder, "--out", tmp_path / "out", "--json", "--max-batch-bytes", 4_000_000)
-    assert status == 1 and "--max-batch-bytes" in err
-    assert json.loads(out)["before"]["batches"] == 1
-
-
 @pytest.mark.parametrize("codec", CODECS)
 def test_the_limit_can_be_set_everywhere(codec, tmp_path):
     """A lower limit refuses a batch in each function, in both engines, and the default reads it."""

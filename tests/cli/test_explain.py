@@ -28,20 +28,6 @@ from tests.handmade import (
 LOG = DATA / "3.9.2"
 
 
-def test_explain_prints_the_life_of_an_offset_as_the_contract_has_it(run):
-    """History in the order of the log, one winner, and the answer of load."""
-    arguments = ("--group", "billing", "--topic", "orders", "--partition", "0", "--coordinator", "classic", "--json")
-    status, out, _ = run("explain", LOG, *arguments)
-    told = json.loads(out)
-    answers = json.loads((LOG / "answers.json").read_text())
-    assert status == 0 and (told["group"], told["coordinator"]) == ("billing", "classic")
-    assert {"partition", "offset", "type", "key", "fate", "by"} <= set(told["history"][0])
-    (winner,) = [entry for entry in told["history"] if entry["fate"] == "wins"]
-    assert winner["offset"] == told["answer"]["record_offset"]
-    assert told["answer"]["offset"] == answers["offsets"]["billing"]["orders-0"]["offset"]
-    assert [entry["offset"] for entry in told["history"]] == sorted(entry["offset"] for entry in told["history"])
-
-
 def test_a_person_sees_where_an_offset_went_back_and_what_waits(run):
     """Act 5: fraud-check was set back by hand, with a note; its last transaction never ended."""
     status, out, _ = run("explain", LOG, "--group", "fraud-check", "--coordinator", "classic")
@@ -92,17 +78,6 @@ def test_a_failed_load_is_part_of_the_answer(run):
     assert status == 1 and shown["error"] == failure and shown["answer"]["state"] == "Empty"
     status, out, _ = run("explain", folder, "--group", "e-pending-delgroup", "--json")
     assert status == 0 and json.loads(out)["error"] is None
-
-
-def test_a_broker_that_fails_to_load_answers_nothing(run, tmp_path):
-    """The new coordinator answers nothing from a partition whose load fails, and explain says why."""
-    key, value = kg.encode(group_tombstone())
-    records = [LogRecord(0, 5, key, value), LogRecord(1, 5, key, b"\x00\x63")]
-    folder = write_segment(tmp_path, encode_batch(records))
-    status, out, _ = run("explain", folder, "--group", "g")
-    assert status == 1 and "answers nothing about g; it fails to load partition 0: " in " ".join(out.split())
-    status, out, _ = run("explain", folder, "--group", "g", "--json")
-    assert status == 1 and json.loads(out)["error"].startswith("partition 0: ")
 
 
 def explain_json(run, path, group, coordinator, *options):

@@ -48,13 +48,6 @@ def test_the_state_of_a_streams_member_has_other_numbers(run):
     ]
 
 
-def test_a_snapshot_keeps_the_states_of_members(run, tmp_path):
-    """A load that continues from a snapshot gives the same members as a load of the whole log."""
-    for _ in range(2):
-        snapshot_members = load_members(run, LOYALTY, "loyalty", "--snapshot", tmp_path / "state")
-        assert snapshot_members == load_members(run, LOYALTY, "loyalty")
-
-
 def test_a_member_of_a_share_group_has_no_state(run):
     """The record of a share member has a state, but its only number is 0, and a share member has nothing to revoke."""
     (member,) = load_members(run, DATA / "4.3.1", "tasters").values()

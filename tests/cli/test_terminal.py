@@ -66,12 +66,6 @@ def test_an_option_that_is_no_number_is_one_line(run, command, number):
     assert (status, out, err.count("\n")) == (2, "", 1)
 
 
-def test_a_port_of_thousands_of_digits(run):
-    pytest.importorskip("kafka", reason="no kafka-python")
-    status, _, err = run("pull", "--out", "unused", "--bootstrap", f"broker:{LONG}")
-    assert status == 2 and err.startswith("kafkagroups: bootstrap: expected HOST:PORT")
-
-
 INTERRUPTED_IMPORT = """
 import os, signal, sys
 
@@ -119,15 +113,8 @@ def test_ctrl_c_while_a_command_runs(tmp_path):
     assert (ended.returncode, ended.stderr) == (130, "kafkagroups: interrupted\n")
 
 
-def test_a_program_that_imports_the_package_keeps_its_own_ctrl_c(tmp_path):
-    """Only the command changes what Ctrl-C does."""
-    code = "import signal, kafkagroups; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
-    ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    assert ended.stdout == "True\n"
-
-
 def test_another_package_that_imports_this_one_keeps_its_ctrl_c(tmp_path):
-    """`python -m other`, whose `__init__` imports kafkagroups: there too, argv[0] is "-m" during the import."""
+    """Only the command changes what Ctrl-C does: not a program, nor `python -m other`, where argv[0] is "-m", too."""
     folder = tmp_path / "other"
     folder.mkdir()
     (folder / "__init__.py").write_text("import kafkagroups\n")
@@ -135,6 +122,7 @@ def test_another_package_that_imports_this_one_keeps_its_ctrl_c(tmp_path):
         "import signal\nprint(signal.getsignal(signal.SIGINT) is signal.default_int_handler)\n"
     )
     environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"}
-    for arguments in (["-m", "other"], ["-m", "other", "kafkagroups"], ["-mother"]):
+    program = "import signal, kafkagroups; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+    for arguments in (["-m", "other"], ["-m", "other", "kafkagroups"], ["-mother"], ["-c", program]):
         ended = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True)
         assert ended.stdout == "True\n"

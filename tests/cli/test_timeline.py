@@ -5,7 +5,6 @@ import json
 import pytest
 
 import kafkagroups as kg
-from tests.captured import captured
 from tests.groups.small_logs import write
 from tests.groups.test_load_runs import DATA
 
@@ -27,14 +26,6 @@ def test_the_text_says_where_the_cleaner_removed_the_evidence(run):
     text = " ".join(out.split())
     text = text.partition("__consumer_offsets. ")[2]
     assert text.startswith("gap: 317 records cleaned away in 0 to 321; perhaps older commits of orders-2")
-
-
-def test_a_load_that_fails_ends_with_1(run):
-    """The line on stderr is the one of `explain`."""
-    folder = captured("runs") / "runs" / "1.0.1-craft-a" / "log"
-    story = run("explain", folder, "--group", "g", "--kafka", "1.0.1")
-    told = run("timeline", folder, "--group", "g", "--kafka", "1.0.1")
-    assert told[0] == story[0] == 1 and told[2] == story[2]
 
 
 def test_events_of_several_partitions_stand_in_the_order_of_their_times(run, tmp_path):

@@ -7,7 +7,6 @@ import pytest
 import kafkagroups as kg
 from tests.handmade import LogRecord, LogWriter, encode_batch
 
-DATA = "data/harbour/3.9.2"
 LOG = "data/harbour/1.0.1/__consumer_offsets-9"
 
 
@@ -78,9 +77,3 @@ def test_lines_of_records_name_the_rules(run):
     _, out, err = run("decode", "--jsonl", "--kafka", "2.7.2", stdin=json.dumps(row))
     assert json.loads(out)["kafka_rules"] == "2.8.2" and err.count("\n") == 1
     assert json.loads(run("encode", "--jsonl", stdin=out)[1]) == {"key_hex": "0002000167", "value_hex": None}
-
-
-def test_the_json_of_written_tables_names_the_rules(run, tmp_path):
-    """`load --to` prints the rules next to the counts of rows."""
-    _, out, _ = run("load", LOG, "--json", "--kafka", "2.7.2", "--to", f"parquet:{tmp_path}/tables")
-    assert json.loads(out)["kafka_rules"] == "2.8.2"

@@ -1,10 +1,10 @@
 """A broker of 4.x with consumer groups, and the short forms of a member's heartbeats."""
 
 import kafkagroups as kg
-from kafkagroups.coordinator import Clock, GroupCoordinator, open_logs, read_settings
+from kafkagroups.coordinator import Clock, open_logs, read_settings, start_broker
+from tests.coordinator.world import NOW
 
 IDS = {"orders": "Jlm7tiTSTTyzsN-NaMyQPQ", "clicks": "450KdPOnRUiD9U6kSaE0XA"}
-NOW_MS = 1_700_000_000_000
 
 
 class World:
@@ -15,7 +15,7 @@ class World:
         self.topics = {"orders": 3, "clicks": 3}
         self.topic_ids = dict(IDS)
         self.configs = {}
-        self.clock = Clock(NOW_MS)
+        self.clock = Clock(NOW)
         settings = {"assignment_interval_ms": 0, **consumer}
         properties = {f"group.consumer.{name.replace('_', '.')}": value for name, value in settings.items()}
         self.settings = read_settings(kafka, {"offsets.topic.num.partitions": 1, **properties})
@@ -24,7 +24,7 @@ class World:
 
     def start(self):
         self.clock.clear_timers()
-        self.coordinator = GroupCoordinator(
+        self.coordinator = start_broker(
             self.logs,
             self.clock,
             self.settings,
@@ -33,7 +33,6 @@ class World:
             topic_ids=self.topic_ids,
             group_configs=self.configs,
         )
-        self.coordinator.elect(0)
 
     def written(self):
         """The record types of the batches since the last call; a tombstone is negative."""

@@ -23,10 +23,10 @@ from kafkagroups.coordinator import (
 )
 from tests.captured import captured
 from tests.cases import first_quickly
+from tests.coordinator.consumer_world import IDS
+from tests.coordinator.world import NOW
 
-NOW = 1_700_000_000_000
 TOPICS = {"orders": 5, "clicks": 3}
-IDS = {"orders": "Jlm7tiTSTTyzsN-NaMyQPQ", "clicks": "450KdPOnRUiD9U6kSaE0XA"}
 SESSION_MS = 10_000
 REBALANCE_MS = 20_000
 QUIET_MS = 300_000 + 5 * REBALANCE_MS

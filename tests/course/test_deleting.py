@@ -8,7 +8,6 @@ import kafkagroups as kg
 from kafkagroups import course
 from kafkagroups.coordinator import HeldLogs, OffsetCommit
 from kafkagroups.course.broker import restart_after_crash
-from tests.course.test_log_lines import DATA
 
 HOUR_MS = 3_600_000
 
@@ -135,13 +134,3 @@ def test_the_weekend_deletes_the_offset_of_the_exercises_group(capsys):
         assert capsys.readouterr().out.startswith("✓")
     left = run_weekend("1.0.1")
     assert [group for group, offsets in left.items() if not offsets] == ["mailer", "dashboard"]
-
-
-def test_the_shops_group_deletion_is_one_batch():
-    """Partition 12 of the story (act 5): three offset tombstones and the group's tombstone."""
-    batches = list(kg.open_log(DATA / "3.9.2" / "__consumer_offsets-12"))
-    assert [batch.count for batch in batches][-1] == 4
-    assert [line.record_type for line in course.read_lines(DATA / "3.9.2" / "__consumer_offsets-12")][-4:] == [
-        *["offset"] * 3,
-        "group",
-    ]

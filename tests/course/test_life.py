@@ -2,7 +2,6 @@
 
 import pytest
 
-import kafkagroups as kg
 from kafkagroups import course
 from kafkagroups.coordinator import DiskLogs, Errors, HeldLogs
 from kafkagroups.course.group_life import continue_after_crash
@@ -17,28 +16,6 @@ def test_a_conversation_is_answered_and_written_as_by_the_broker(name):
     assert played.broker_version == name.partition("-")[0] and len(played.our_responses) > 30
     assert played.our_responses == played.broker_responses
     assert played.our_appends == played.broker_appends
-
-
-@pytest.mark.parametrize(
-    ("acts", "generation", "anonymous", "answers"),
-    [
-        (7, 1, False, "NONE"),
-        (7, 0, False, "ILLEGAL_GENERATION"),
-        (7, -1, True, "UNKNOWN_MEMBER_ID"),
-        (10, 2, False, "REBALANCE_IN_PROGRESS"),
-        (10, 1, False, "ILLEGAL_GENERATION"),
-        (10, -1, True, "UNKNOWN_MEMBER_ID"),
-        (14, 2, False, "NONE"),
-        (14, 1, False, "ILLEGAL_GENERATION"),
-        (14, -1, True, "UNKNOWN_MEMBER_ID"),
-        (20, -1, True, "NONE"),
-    ],
-)
-def test_the_lessons_table_of_commits(acts, generation, anonymous, answers):
-    """Requests 9 to 18, 23 and 28 of 3.9.2-rebalance; an Empty group takes what has no generation (3.9.2-commits)."""
-    life = course.play_script(course.TWO_CONSUMERS[:acts])
-    life.commit("somebody" if anonymous else "billing-1", {"orders-0": 1}, generation=generation)
-    assert life.events[-1].response == answers
 
 
 @pytest.mark.parametrize("kafka", ["3.9.2", "4.3.1"])
@@ -125,39 +102,6 @@ def test_the_members_of_a_late_record_join_again(kafka, answer):
     assert life.wait(5)[1] == "; ".join([*answers, "now PreparingRebalance, generation 2, 2 members"])
     loaded = course.GroupLife(broker=course.start_follower(life.coordinator, "billing"))
     assert loaded.describe() == "Stable, generation 2, 2 members"
-
-
-@pytest.mark.parametrize(("kafka", "owners"), [("3.9.2", []), ("4.3.1", ["billing-1"])])
-def test_who_has_an_assignment_during_a_rebalance(kafka, owners):
-    """DescribeGroups 7 of 3.9.2-rebalance has no assignment in PreparingRebalance, and 90 of 4.3.1-refusals has two."""
-    life = course.play_script(course.TWO_CONSUMERS[:7], kafka)
-    [described] = life.coordinator.describe_groups(["billing"])
-    assert described.state == "PreparingRebalance"
-    assert [member.client_id for member in described.members if member.assignment] == owners
-
-
-def test_a_returning_static_leader_sends_no_assignments():
-    """3.9.2-static 7: skipAssignment for a leader; its SyncGroup is answered with the share that it had."""
-    life = course.start_two_vans()
-    assert life.read_state()[:2] == ("Stable", 2)
-    share = life.events[-2].response
-    life.join("van-1", instance="van-1", new_process=True)
-    assert life.events[-1].response == "generation 2, range, you lead 2 members, skip_assignment"
-    life.sync("van-1")
-    assert (life.events[-1].request, life.events[-1].response, life.events[-1].written_lines) == (
-        "SyncGroup",
-        share,
-        [],
-    )
-
-
-def test_a_request_is_a_step_with_the_answer_and_the_new_state():
-    life = course.GroupLife("billing")
-    answer = "MEMBER_ID_REQUIRED, billing-1-1; now Empty, generation 0, no members"
-    assert life.join("billing-1") == ("billing-1: JoinGroup, without an id", answer)
-    assert life.wait(3) == ("… 3 s pass", "nothing changes")
-    with pytest.raises(kg.UsageError, match="no record at offset 0"):
-        life.read_record(0)
 
 
 def test_the_silent_member_is_removed_and_its_commit_refused():

@@ -21,13 +21,6 @@ ANSWERED = json.loads((PROTOCOLS / "answers.json").read_text())
 GHOSTS = ["4.3.1-ghost", "4.4.0-ghost"]
 LOYALTY = str(SHOP / "__consumer_offsets-24")
 HANDBOOK = (DATA.parent / "docs" / "handbook" / "protocols.md").read_text(encoding="utf-8")
-SOURCE = (DATA.parent / "notebooks" / "source" / "13_the_new_protocols.py").read_text(encoding="utf-8")
-
-
-def read_box(title):
-    """Return the text of a collapsed box of the lesson."""
-    [text] = re.findall(rf"^# <details><summary>{re.escape(title)}</summary>$(.*?)^# </details>", SOURCE, re.M | re.S)
-    return text.replace("\n# ", "\n")
 
 
 def read_handbook(heading):
@@ -77,17 +70,6 @@ def test_partitions_with_missing_tombstones_do_not_load(name):
     assert refused == {group for group in answered if kg.partition_for(group, partitions=4) in failed}
 
 
-@pytest.mark.parametrize("name", ["loyalty", "tasters", "bar-stats"])
-def test_a_loaded_group_has_the_epochs_that_the_broker_answered(name):
-    """The 4.3.1 broker of the shop, after its crash."""
-    group = kg.load(SHOP, "new")[name]
-    answer = json.loads((SHOP / "answers.json").read_text())["groups"][name]
-    epochs = {member["member_id"]: member["epoch"] for member in answer["members"]}
-    assert (group.state.value, group.group_epoch) == (answer["state"], answer["group_epoch"])
-    assert group.assignment_epoch == answer["assignment_epoch"]
-    assert {member_id: member.member_epoch for member_id, member in group.members.items()} == epochs
-
-
 @pytest.mark.parametrize("end_offset", [14, 15])
 def test_a_broker_continues_the_change_of_a_group_after_a_crash(end_offset):
     """After record 15 it writes the records 16 and 17 of the real broker, and after record 14 also record 15."""
@@ -98,12 +80,6 @@ def test_a_broker_continues_the_change_of_a_group_after_a_crash(end_offset):
     offsets = [record.offset for batch in kg.open_log(earlier) for record in batch.records]
     written = [course.read_record(str(earlier), offset) for offset in offsets if offset >= end_offset]
     assert course.read_record(LOYALTY, 15) in written
-
-
-def test_the_bytes_in_the_box_are_those_of_the_record():
-    key, value = course.read_record(LOYALTY, 13)
-    shown = re.findall(r"^[a-z: ]+  ((?:[0-9a-f]{2} ?)+)$", read_box("The bytes of a current assignment"), re.M)
-    assert bytes.fromhex("".join(shown)) == key[:2] + value
 
 
 def test_the_records_in_the_handbook_are_those_of_the_log_and_the_cut_loads(capsys, tmp_path):

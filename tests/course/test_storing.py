@@ -76,41 +76,6 @@ def test_what_a_crash_leaves(kafka):
     assert tuple(left) == EXERCISES["after_the_crash"].correct
 
 
-@pytest.mark.parametrize(("kafka", "shown"), [("3.9.2", 5), ("4.3.1", 6)])
-def test_a_late_commit_is_shown_when_its_record_is_confirmed(kafka, shown):
-    """The replicas that confirm the next record have 6, too. The classic coordinator has given 6 up."""
-    dashboard = Dashboard(kafka, 5)
-    dashboard.commit(6)
-    dashboard.log.release(error=Errors.REQUEST_TIMED_OUT)
-    assert dashboard.fetch() == 5
-    dashboard.broker.offset_commit("dashboard", {TopicPartition("orders", 1): OffsetCommit(3)})
-    dashboard.log.release()
-    assert dashboard.fetch() == shown
-
-
-@BOTH
-@pytest.mark.parametrize("first", [0, 1])
-def test_the_later_record_wins_whichever_is_confirmed_first(kafka, first):
-    """onOffsetCommitAppend (3.9): olderThan compares positions in the log. In 4.x, a confirmed 7 includes 6."""
-    dashboard = Dashboard(kafka)
-    answers = [dashboard.commit(6), dashboard.commit(7)]
-    dashboard.log.release(first)
-    dashboard.log.release()
-    assert [answer.value[ORDERS_0] for answer in answers] == [Errors.NONE, Errors.NONE]
-    assert dashboard.fetch() == 7
-
-
-@pytest.mark.parametrize(("kafka", "shown"), [("3.9.2", 5), ("4.3.1", 6)])
-def test_a_commit_is_not_cached_when_a_later_one_has_failed(kafka, shown):
-    """onOffsetCommitAppend (3.9): only while something is pending for the partition. Both answer NONE."""
-    dashboard = Dashboard(kafka, 5)
-    answer = dashboard.commit(6)
-    dashboard.commit(7)
-    dashboard.log.release(1, Errors.REQUEST_TIMED_OUT)
-    dashboard.log.release()
-    assert (answer.value[ORDERS_0], dashboard.fetch()) == (Errors.NONE, shown)
-
-
 def test_the_broker_refuses_the_metadata_that_does_not_fit():
     """3.9.2-commits 10 to 15: 4096 and 4097 times m, ü and 𝄞."""
     refused = {

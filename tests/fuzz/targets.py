@@ -14,7 +14,7 @@ from kafkagroups.log.batches import list_batch_fields
 from kafkagroups.log.cleaner import DEFAULT_CAPACITY
 from tests.captured import captured, rows
 from tests.engine.random_logs import random_log
-from tests.engine.same import compare, shape
+from tests.engine.same import compare
 from tests.fuzz.odd_logs import mend, split_batches
 from tests.handmade import (
     decode_control_key,
@@ -91,20 +91,8 @@ def log(data):
         json.dumps(group_json(group))
 
 
-def compiled(data):
-    """As `log`: both engines load the same, and nothing ends the process."""
-    if not data:
-        return
-    rules, segment = choose_log(data)
-    both = [
-        OpenTopic([log_of_buffers([("00000000000000000000.log", segment)], 0)], rules, engine=engine).load()
-        for engine in ("python", "compiled")
-    ]
-    assert shape(both[0]) == shape(both[1])
-
-
 def followed(data):
-    """As `compiled`: the statistics, the tables with a row for each record, and the history of a group."""
+    """As `log`: both engines have the same groups, statistics, rows of each record, and history of a group."""
     if not data:
         return
     rules, segment = choose_log(data)
@@ -190,7 +178,6 @@ TARGETS = {
     "record": (record, record_seeds),
     "embedded": (embedded, embedded_seeds),
     "log": (log, log_seeds),
-    "compiled": (compiled, compiled_seeds),
     "followed": (followed, compiled_seeds),
     "compacted": (compacted, compacted_seeds),
 }

@@ -15,9 +15,9 @@ import pytest
 from tests.fuzz.targets import MOST, TARGETS
 
 LONG = os.environ.get("KG_PROFILE") == "long"
-RUNS = {"record": 5_000, "embedded": 4_000, "log": 2_000, "compiled": 1_500, "followed": 300, "compacted": 1_000}
-SECONDS = {"record": 200, "embedded": 200, "log": 200, "compiled": 1_800, "followed": 1_800, "compacted": 300}
-NAMES = [pytest.param(name, marks=pytest.mark.engine if name in ("compiled", "followed") else ()) for name in TARGETS]
+RUNS = {"record": 5_000, "embedded": 4_000, "log": 2_000, "followed": 300, "compacted": 1_000}
+SECONDS = {"record": 200, "embedded": 200, "log": 200, "followed": 1_800, "compacted": 300}
+NAMES = [pytest.param(name, marks=pytest.mark.engine if name == "followed" else ()) for name in TARGETS]
 
 
 @pytest.mark.thorough

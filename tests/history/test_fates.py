@@ -13,7 +13,7 @@ from tests.command import ask_json
 from tests.fuzz.odd_logs import mend
 from tests.groups.small_logs import commit
 from tests.groups.test_load_runs import DATA
-from tests.handmade import LogRecord, encode_batch, write_segment
+from tests.handmade import encode_batch, write_segment
 
 LOGS = sorted({str(file.parents[1]) for family in ("runs", "crafted") for file in captured(family).rglob("*.log")})
 LOGS += [str(DATA / version) for version in ("1.0.1", "3.9.2", "4.3.1")]
@@ -152,19 +152,6 @@ def explain_both(path, group, coordinator, kafka, **options):
     """Return what `explain` gives with the readable engine, and with the native one."""
     options |= {"coordinator": coordinator, "kafka": kafka}
     return [asdict(kg.explain(path, group, engine=engine, **options)) for engine in ("python", "compiled")]
-
-
-@pytest.mark.engine
-@pytest.mark.parametrize("ending", [b"\0\0\0\1", b"\0\0\0\0"])
-def test_a_transaction_without_a_producer_id(ending, tmp_path):
-    """The classic coordinator decides by the transactional bit: the marker of producer -1 ends its transaction."""
-    marker = LogRecord(1, 5, ending, b"\0\0\0\0\0\0")
-    log = encode_batch([commit(0, "g")], attributes=0x10) + encode_batch([marker], attributes=0x30)
-    folder = write_segment(tmp_path, log)
-    for coordinator, kafka in (("classic", "3.9.2"), ("new", "4.3.1")):
-        readable, compiled = explain_both(folder, "g", coordinator, kafka)
-        assert compiled == readable
-    assert [entry["fate"].value for entry in explain_both(folder, "g", "classic", "3.9.2")[1]["history"]][1] == "marker"
 
 
 @pytest.mark.engine

@@ -15,10 +15,12 @@ from tests.groups.test_load_runs import DATA
 from tests.handmade import (
     LogRecord,
     classic_member,
+    commit_record,
     encode_batch,
     encode_end_transaction_marker,
     flip_bit,
     generation,
+    write_batches,
 )
 from tests.history.logs import DAY, ENGINES, START, commit, find, find_and_check, rules_of, write, write_each
 from tests.history.test_static_members import FENCED_GROUP
@@ -367,19 +369,8 @@ def test_the_writers_table_shows_seconds_where_they_tell_times_apart(seconds, ti
 
 def write_throw_away_groups(folder, groups, offsets, more=()):
     """Write a commit of each group for each of the offsets, as a test does that uses a new group for each run."""
-    batches = [
-        encode_batch([commit(number, START, group=group, partition=number) for number in range(offsets)])
-        for group in groups
-    ]
-    batches += more
-    data = b""
-    offset = 0
-    for batch in batches:
-        data += offset.to_bytes(8, "big") + batch[8:]
-        offset += int.from_bytes(batch[57:61], "big")
-    (folder / "__consumer_offsets-0").mkdir()
-    (folder / "__consumer_offsets-0" / f"{0:020}.log").write_bytes(data)
-    return folder / "__consumer_offsets-0"
+    commits = [[commit_record(number, number, "orders", group=group) for number in range(offsets)] for group in groups]
+    return write_batches(folder, [(0, records) for records in (*commits, *more)], 0)
 
 
 RUNS = [f"e2e-checkout-{number:012x}" for number in range(50)]
@@ -387,7 +378,7 @@ RUNS = [f"e2e-checkout-{number:012x}" for number in range(50)]
 
 def test_groups_that_differ_only_in_a_random_part_are_one_finding_and_one_row(run, tmp_path):
     """50 groups with 24 offsets each hold the log, as in a topic in which each test run left a group behind."""
-    path = write_throw_away_groups(tmp_path, RUNS, 24, [encode_batch([commit(0, START, group="billing")])])
+    path = write_throw_away_groups(tmp_path, RUNS, 24, [[commit_record(0, group="billing")]])
     for by in ("group", "topic", "writer"):
         (finding,) = find(path, by=by)
         assert (finding.kind, finding.partition, finding.group) == ("group_family", 0, None)
@@ -413,15 +404,14 @@ def test_other_groups_are_no_family(groups, offsets, tmp_path):
 
 def test_a_family_needs_most_of_the_live_records(tmp_path):
     """The other group has as many offsets as all groups of the family together."""
-    one = encode_batch([commit(number, START, group="big", partition=number) for number in range(1200)])
+    one = [commit_record(number, number, "orders", group="big") for number in range(1200)]
     assert kinds(write_throw_away_groups(tmp_path, RUNS, 24, [one])) == []
 
 
 def test_a_family_counts_the_group_records_of_its_groups_too(tmp_path):
     """698 groups with one offset each and a record of the empty group, as a published directory has them."""
     names = [f"{number:08x}-0000-4000-8000-000000000000" for number in range(698)]
-    records = [LogRecord(0, START, *kg.encode(generation(2, group=name))) for name in names]
-    path = write_throw_away_groups(tmp_path, names, 1, [encode_batch([record]) for record in records])
+    path = write_throw_away_groups(tmp_path, names, 1, [[generation(2, group=name)] for name in names])
     (finding,) = find(path)
     assert "698 groups with a random name have no members. They hold 1396 of 1396 live records (100 %)" in finding.what
 

@@ -13,9 +13,8 @@ import pytest
 import kafkagroups as kg
 from kafkagroups import stats
 from tests.captured import captured
-from tests.groups.small_logs import START, offset_record
 from tests.groups.test_load_runs import DATA
-from tests.handmade import LogRecord, OffsetCommitValue, encode_batch
+from tests.handmade import START, commit_record, write_batches
 from tests.html_report.hostile_names import NAMES, write_hostile_log
 
 ELECTION = Path(__file__).parents[1] / "history" / "unclean_election"
@@ -141,22 +140,6 @@ def test_logs_of_healthy_brokers_have_no_remedy():
     assert healthy >= 16  # In five runs of the cleaner, a tool makes eight groups skip records.
 
 
-@pytest.mark.parametrize("engine", ["python", "compiled"])
-def test_both_engines_write_the_same_page(engine):
-    """The engines give equal answers."""
-    assert kg.report(DATA / "3.9.2", coordinator="classic", engine=engine).html == (
-        kg.report(DATA / "3.9.2", coordinator="classic").html
-    )
-
-
-def test_offsets_that_went_back_stand_out():
-    """The run 4.3.1-main: an admin resets t-1 of c-admin from 11 to 0 (the timeline says the same)."""
-    log = captured("runs") / "runs" / "4.3.1-main" / "log"
-    text = check(kg.report(log).html).text
-    assert "t-1: 11 -> 0, back by 11" in text
-    assert "--group=c-admin" in text
-
-
 def read_tables(html, caption):
     """Return the cells of each table with a caption, row by row."""
     bodies = [part.split("<tbody>")[1].split("</tbody>")[0] for part in html.split(f"<caption>{caption}</caption>")[1:]]
@@ -199,27 +182,24 @@ def test_pending_offsets_stand_next_to_the_committed_ones():
     assert [(row[0], row[1], row[5]) for row in rows] == [("orders-0", "-", "40"), ("payments-1", "31", "41")]
 
 
-def write_commits(folder, commits):
+def write_commits(folder, commits, partition=0):
     """Write a partition with a batch for each commit: group, topic partition, offset, and ms after START."""
-    folder.mkdir(parents=True)
-    data = b""
-    for offset, (group, number, committed, time) in enumerate(commits):
-        pair = offset_record(number, OffsetCommitValue(committed, -1, "", START + time), group)
-        data += encode_batch([LogRecord(offset, START + time, *pair)])
-    (folder / f"{0:020}.log").write_bytes(data)
+    batches = []
+    for group, number, offset, time in commits:
+        batches.append((time, [commit_record(offset, number, group=group, time=START + time)]))
+    return write_batches(folder, batches, partition)
 
 
 def test_a_table_of_many_offsets_says_how_to_see_all(tmp_path):
     """A group with one more offset than a table shows, and a group id that a shell would read."""
     group = "it's $(all)"
-    write_commits(tmp_path / "__consumer_offsets-0", [(group, number, 1, 0) for number in range(21)])
-    html = kg.report(tmp_path / "__consumer_offsets-0", kafka="4.1.1").html
+    path = write_commits(tmp_path, [(group, number, 1, 0) for number in range(21)])
+    html = kg.report(path, kafka="4.1.1").html
     text = check(html).text
     (table,) = read_tables(html, "Committed offsets")
     assert [row[0] for row in table] == [f"t-{number}" for number in range(20)]
     assert "Only the first 20 of 21 rows are shown." in text
     line = text[text.index("Only the first 20") :].partition("kafkagroups ")[2].partition("--kafka 4.1.1")[0]
-    path = tmp_path / "__consumer_offsets-0"
     assert shlex.split(line) == ["load", str(path), f"--group={group}", "--all", "--coordinator", "new"]
 
 
@@ -235,7 +215,7 @@ def widen(tmp_path):
         group = next(name for old, new, name in homes if (old, new) == (1, 4))
         commits = {1: [(group, 0, 7, 0), (group, 1, 8, 0)], 4: [(group, 0, 9, time_ms)]}
         for number in range(5):
-            write_commits(tmp_path / "a topic" / f"__consumer_offsets-{number}", commits.get(number, []))
+            write_commits(tmp_path / "a topic", commits.get(number, []), number)
         return group, tmp_path / "a topic"
 
     return write
@@ -362,8 +342,7 @@ def test_the_page_of_a_large_log_is_small(tmp_path, run):
 
 def test_a_page_without_a_story_says_what_it_looked_for(tmp_path):
     """A group can rebalance again and again although nothing went back, was deleted, or is pending."""
-    folder = tmp_path / "__consumer_offsets-0"
-    write_commits(folder, [("g", 0, 1, 0), ("g", 0, 2, 5000)])
+    folder = write_commits(tmp_path, [("g", 0, 1, 0), ("g", 0, 2, 5000)])
     text = " ".join(check(kg.report(folder).html).text.split())
     assert "This page looks for offsets that went back, deletions and open transactions, and found none." in text
     assert "Rebalances, aborted transactions and positions that stand still are in kafkagroups timeline." in text

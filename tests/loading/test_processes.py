@@ -143,18 +143,6 @@ def test_the_shards_are_those_of_one_process(source, fold_in_processes):
                 assert facts(shard, log) == facts(fold(log_alone, rules, stop), log_alone)
 
 
-def test_those_logs_contain_what_crosses_between_processes():
-    """The logs that are compared have failed loads, damage, gaps, zeros, pending offsets and removed offsets."""
-    seen = set()
-    for make_logs in SOURCES.values():
-        for log in make_logs():
-            for rules in (NEW, dialect("classic", "0.9.0.1")):
-                shard = fold(log, rules)
-                facts = {**vars(shard), **vars(shard.loaded), **vars(shard.offsets)}
-                seen |= {name for name, value in facts.items() if value}
-    assert seen >= {"failure", "damage", "gaps", "zeros", "pending", "removed_offsets", "removed_groups", "committed"}
-
-
 def test_a_load_uses_processes_only_for_large_logs(topic, started, monkeypatch):
     """Below MIN_SIZE, and with one thread, a load starts no process; the answer is the same."""
     wanted = kg.load(topic, engine="python", threads=2)

@@ -13,8 +13,7 @@ import pytest
 import kafkagroups as kg
 from kafkagroups import partition_for
 from tests.captured import captured
-from tests.groups.small_logs import START, offset_record
-from tests.handmade import LogRecord, OffsetCommitValue, encode_batch, write_segment
+from tests.handmade import START, commit_record, write_batches
 from tests.snapshots.forged import take_snapshot
 
 ENGINES = ["python", "compiled"]
@@ -22,17 +21,13 @@ ENGINES = ["python", "compiled"]
 
 def commit(group, offset, time):
     """A commit of a group for t-0, `time` ms after START; -1 is a record without a timestamp."""
-    return group, offset, -1 if time == -1 else START + time
+    return -1 - START if time == -1 else time, [commit_record(offset, group=group)]
 
 
 def write_topic(folder, partitions):
     """Write a folder with one segment for each partition. `partitions` has the commits of each partition."""
     for number, commits in partitions.items():
-        data = b""
-        for offset, (group, committed, time) in enumerate(commits):
-            pair = offset_record(0, OffsetCommitValue(committed, -1, "", START), group)
-            data += encode_batch([LogRecord(offset, time, *pair)])
-        write_segment(folder, data, number)
+        write_batches(folder, commits, number)
     return folder
 
 

@@ -25,7 +25,7 @@ from tests.handmade import (
     LogWriter,
     encode_batch,
     encode_control_key,
-    encode_end_transaction_marker,
+    encode_marker,
     message,
 )
 
@@ -235,10 +235,7 @@ def logs(draw):
         producer = -1 if kind == "plain" else draw(st.integers(1, 3))
         who = {"producer_id": producer, "producer_epoch": -1 if producer < 0 else 0}
         if kind in ("commit", "abort"):
-            marker = LogRecord(
-                offset, time, encode_control_key(ControlType[kind.upper()]), encode_end_transaction_marker(0)
-            )
-            out.append(encode_batch([marker], attributes=TRANSACTIONAL | CONTROL, **who))
+            out.append(encode_marker(offset, producer, ControlType[kind.upper()], time=time))
         else:
             records = []
             for _ in range(draw(st.integers(1, 4))):

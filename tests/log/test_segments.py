@@ -48,22 +48,6 @@ def test_records_of_a_run_are_those_that_kafka_reads(run):
                 assert (batch.is_transactional, batch.is_control) == (row["txn"], row["control"])
 
 
-def segments(family, pattern):
-    return sorted(str(path.relative_to(captured(family))) for path in captured(family).glob(pattern))
-
-
-@pytest.mark.parametrize(
-    "name", segments("dumplog", "dumplog/*/*.log") + segments("crafted", "crafted/logs/*m[012]-*/*/*.log")
-)
-def test_every_magic_and_codec_is_read(name):
-    """Segments of Kafka's own writers: magic 0 and 1 of 1.0.1 with its lz4 and snappy frames, magic 2 of 4.3.1."""
-    family = name.split("/")[0]
-    log = kg.open_log(captured(family) / name)
-    records = [record for batch in log for record in batch.records]
-    assert records and log.damage is None
-    assert [record.offset for record in records] == sorted(record.offset for record in records)
-
-
 keys = st.none() | st.binary(max_size=20)
 headers = st.lists(st.tuples(st.binary(max_size=5), keys), max_size=2).map(tuple)
 times = st.integers(0, 2**45)
@@ -162,14 +146,6 @@ def test_any_message_under_a_right_checksum_is_read_or_refused(body, magic, attr
             assert all(record.magic in (0, 1) for record in batch.records)
     except kg.InvalidLog as error:
         assert error.reason
-
-
-def test_paths_without_a_log_are_a_callers_mistake(tmp_path):
-    picture = tmp_path / "cat.jpeg"
-    picture.write_bytes(b"\xff\xd8\xff\xe0")
-    for path in (tmp_path / "nowhere", tmp_path, picture):
-        with pytest.raises(kg.UsageError, match=path.name):
-            kg.open_log(path)
 
 
 @pytest.mark.parametrize(

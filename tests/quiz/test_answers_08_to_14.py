@@ -64,16 +64,6 @@ def test_10_what_remains():
     assert find_answer("10", 1) == f"{', '.join(first)} and {last}"
 
 
-def test_10_passes_and_horizons():
-    """A horizon is the time of a pass plus 24 hours. The first later pass at or after it removes the record."""
-    passes = (6, 20, 29, 31, 60)
-    removed_by = next(number for number, hour in enumerate(passes, 1) if hour >= passes[0] + 24)
-    assert find_answer("10", 3) == str(removed_by)
-    passes = (0, 10, 20, 40)
-    removed_by = next(number for number, hour in enumerate(passes, 1) if hour >= passes[1] + 24)
-    assert find_answer("10", 4) == str(removed_by)
-
-
 def test_11_both_coordinators_load_the_log(tmp_path):
     """Record 3 is the tombstone of a group without the tombstone of its offset."""
     records = [commit_record(5), generation(1, protocol=None), commit_record(7), group_tombstone()]

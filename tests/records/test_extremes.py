@@ -11,13 +11,12 @@ import pytest
 
 import kafkagroups as kg
 from tests.handmade import (
-    ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
     VersionedMessage,
     encode_end_transaction_marker,
     encode_versioned,
 )
-from tests.records.messages import NEWEST, filled, readable, sample
+from tests.records.messages import NEWEST, readable, sample
 
 MOST_BYTES = 32 * 1024
 """A sample has less than 200 bytes. Its record, or an error and its traceback, needed at most 5 kB. A list of two
@@ -88,25 +87,6 @@ def test_a_length_above_the_rest_of_the_data_is_refused_at_its_field(key, value)
         elif record:
             assert kg.deviations(odd_key, odd_value) or kg.encode(record) == (odd_key, odd_value)
     assert refusals >= 1
-
-
-EMBEDDED = {
-    "subscription": (kg.decode_subscription, ConsumerProtocolSubscription),
-    "assignment": (kg.decode_assignment, ConsumerProtocolAssignment),
-}
-
-
-@pytest.mark.parametrize("version", range(4))
-@pytest.mark.parametrize("name", EMBEDDED)
-def test_extreme_lengths_inside_a_member_use_little_memory(name, version):
-    """An int16 or an int32 of extreme size at every place."""
-    read, cls = EMBEDDED[name]
-    data = encode_versioned(VersionedMessage(version, filled(cls, version, NEWEST)))
-    read(data)
-    for text in (*EXTREMES["int16 length"], *EXTREMES["int32 length"]):
-        for place in range(2, len(data)):
-            odd = data[:place] + bytes.fromhex(text) + data[place + len(text) // 2 :]
-            assert measured(read, odd)[2] < MOST_BYTES
 
 
 def measured(read, *args):

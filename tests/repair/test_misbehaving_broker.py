@@ -175,18 +175,6 @@ def test_batches_at_impossible_offsets(broker, try_pull, tmp_path, records):
     assert LOG.startswith(segment.read_bytes())
 
 
-@pytest.mark.parametrize(
-    "response",
-    [b"", b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\0\0\0\4abcd", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\0\0\0\0"],
-)
-@pytest.mark.parametrize("name", ["apiversions", "metadata", "fetch"])
-def test_bytes_that_are_no_response(broker, try_pull, name, response):
-    """Whatever the bytes of a response are, the pull ends with its limit and one line per partition."""
-    setattr(broker, f"answer_{name}", lambda usual: response)
-    lines, _ = try_pull(broker, "--partitions", 0)
-    assert len(lines) == 1
-
-
 def test_the_option_max_wait(pull):
     """It is above 0; what it limits is shown above."""
     assert pull("h:1", "--max-wait", 0)[0] == 2

@@ -26,18 +26,6 @@ def test_no_link_and_no_anchor_is_dead():
     assert links.checked > 1000
 
 
-def test_dead_links_are_found(tmp_path):
-    (tmp_path / "a.html").write_text('<p id="here"><a href="#here"></a><a href="b.html#there"></a><a href="c.html">')
-    (tmp_path / "b.html").write_text('<a href="a.html#here"></a><img src="x.png"><a href="https://example.org/">')
-    links = check_links(tmp_path)
-    assert links.dead == [
-        "a.html: b.html#there: no such anchor",
-        "a.html: c.html: no such file",
-        "b.html: x.png: no such file",
-    ]
-    assert links.external == {"https://example.org/"}
-
-
 def test_every_saved_output_is_on_its_page():
     """A lesson's page has the outputs and figures of the solved notebook. Markdown outputs are parts of its text."""
     for path in sorted((ROOT / "notebooks" / "solutions").glob("[0-9][0-9]_*.ipynb")):

@@ -12,7 +12,6 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import sync_playwright
 
-from kafkagroups import course
 from tests.site.built import ROOT, SITE, find_site, list_pages
 
 SCREENS = ROOT / "build" / "screens" / "site"
@@ -125,22 +124,6 @@ def show(page, name, scheme, width):
 def check_barriers(page):
     result = Axe().run(page)
     assert result.violations_count == 0, result.generate_report()
-
-
-def test_a_figure_moves_by_keyboard(address, open_page):
-    """The figure of lesson 05 shows the next scene after the right arrow key, as in the catalog."""
-    page = open_page(address, "notebooks/05_fetching.html", "dark")
-    content = course.Failover().content
-    name = next(control.label for control in content.controls if control.is_sequence)
-    slider = page.get_by_role("slider", name=name, exact=True)
-    options = [control.initial for control in content.controls]
-    assert page.locator(".kg-caption").inner_text() == content.scenes[tuple(options)].caption
-    slider.focus()
-    page.keyboard.press("ArrowRight")
-    options[0] += 1
-    assert page.locator(".kg-caption").inner_text() == content.scenes[tuple(options)].caption
-    assert "kg-dark" in page.locator(".kg-figure").get_attribute("class")
-    assert page.problems == []
 
 
 @pytest.mark.parametrize(("motion", "word"), [("no-preference", "pause"), ("reduce", "play")])

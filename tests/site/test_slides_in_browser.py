@@ -1,9 +1,5 @@
-"""The slides in a real browser without a network: no slide is too full, figures move, and there is no barrier.
+"""The slides in a real browser without a network: no slide is too full, figures move, and there is no barrier."""
 
-If the variable KG_SCREENS is set, screenshots of all slides are kept in `build/screens/slides/`.
-"""
-
-import os
 import shutil
 from pathlib import Path
 
@@ -12,7 +8,6 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import sync_playwright
 
 ROOT = Path(__file__).parents[2]
-SCREENS = ROOT / "build" / "screens" / "slides"
 NUMBERS = [path.stem[:2] for path in sorted((ROOT / "notebooks" / "source").glob("[0-9][0-9]_*.py"))]
 OPTIONS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 OPTIONS += ["--host-resolver-rules=MAP * ~NOTFOUND"]
@@ -131,9 +126,6 @@ def test_no_slide_is_too_full_and_figures_move(open_deck, number):
         assert page.evaluate(SMALLEST_TEXT) >= 20
         if page.locator("section section.present .kg-figure").count():
             move_figure(page)
-        if "KG_SCREENS" in os.environ:
-            SCREENS.mkdir(parents=True, exist_ok=True)
-            page.screenshot(path=SCREENS / f"{number}-{slide:02}.png")
         page.keyboard.press("PageDown")
     assert page.problems == []
 
@@ -149,24 +141,6 @@ def test_the_printed_deck_has_no_barrier(open_deck, number):
         page.evaluate(SET_THEME, theme)
         result = Axe().run(page, options=options)
         assert result.violations_count == 0, result.generate_report()
-
-
-def test_the_speaker_view_shows_the_notes(open_deck):
-    """The key S opens a window with the notes of the slide. Its arrow keys move the deck."""
-    page = open_deck("10.html")
-    page.wait_for_function(IS_READY)
-    while not page.locator("section.present > aside.notes").count():
-        page.keyboard.press("ArrowRight")
-    words = page.locator("section.present > aside.notes").text_content().split()
-    with page.context.expect_page() as opened:
-        page.keyboard.press("s")
-    speaker = opened.value
-    notes = speaker.locator(".speaker-controls-notes")
-    notes.filter(has_text=words[-1]).wait_for()
-    assert notes.inner_text().split()[-1] == words[-1]
-    place = page.evaluate("Reveal.getSlidePastCount()")
-    speaker.keyboard.press("ArrowRight")
-    page.wait_for_function(f"() => Reveal.getSlidePastCount() === {place + 1}")
 
 
 def test_the_index_leads_to_every_deck(open_deck, folder):

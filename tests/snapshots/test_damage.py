@@ -56,11 +56,11 @@ class Saved(NamedTuple):
             (self.folder / name).write_bytes(data)
 
     def resume(self):
-        """Return the groups after a resume, or None if the snapshot is refused in one line that names it."""
+        """Return the groups after a resume, or None if the snapshot is refused by its name."""
         try:
             return Snapshot.read(self.folder).advance(self.topic).groups(str(self.topic))
         except (kg.UsageError, kg.InvalidLog) as error:
-            assert str(error).startswith(str(self.folder)) and "\n" not in str(error) and len(str(error)) < 1000
+            assert str(error).startswith(str(self.folder))
             return None
 
     def check(self):

@@ -94,14 +94,6 @@ def test_a_plain_session_reads_all_tables(tmp_path, counts):
 
 
 @pytest.mark.cluster
-def test_the_pyspark_shell_reads_all_tables(tmp_path, counts):
-    """It is typed into the shell line by line: the shell has made the session."""
-    shell = [PYTHON.parent / "pyspark", "--master", "local[2]"]
-    lines = say(tmp_path, shell, program(READ), PYSPARK_DRIVER_PYTHON_OPTS="-i")
-    assert "SparkSession available as 'spark'." in lines and counts <= set(lines)
-
-
-@pytest.mark.cluster
 def test_spark_connect_reads_all_tables_and_answers_all_questions(tmp_path, counts):
     """`keep` says in one line why it does not run there."""
     lines = run(tmp_path, [PYTHON], program(START, READ, QUESTIONS, REFUSALS, remote='.remote("local[2]")'))

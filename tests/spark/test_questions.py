@@ -19,10 +19,8 @@ __all__ = ["widened"]
 
 pytestmark = pytest.mark.java
 
-RUNS_OF_SEVERAL_LOGS = [run for run in RUNS if len(list(run.glob("__consumer_offsets-*"))) > 1]
 COORDINATORS = ("classic", "new")
 SEGMENT = "00000000000000000000.log"
-KINDS = ("group", "topic", "type", "partition", "writer")
 
 
 def check_stats(session, path, by, **options):
@@ -41,22 +39,6 @@ def check_explanation(session, path, group, *topic_partition, **options):
     assert found == expected
     assert list(found.next_offsets) == list(expected.next_offsets)
     return found
-
-
-@pytest.mark.thorough
-def test_captured_runs_have_the_answers_of_one_process(session):
-    """The statistics of every captured run of several partitions, and the history of one of its groups."""
-    problems = 0
-    for number, run in enumerate([*RUNS_OF_SEVERAL_LOGS, *STORY]):
-        coordinator = COORDINATORS[number % 2]
-        by = KINDS[number // 2 % len(KINDS)]
-        with case((run.parent.name, run.name, coordinator, by)):
-            groups = kg.load(run, coordinator)
-            group_ids = sorted(groups.partitions_of)
-            check_stats(session, run, by, coordinator=coordinator)
-            check_explanation(session, run, group_ids[number % len(group_ids)], coordinator=coordinator)
-            problems += len(groups.problems)
-    assert problems > 2
 
 
 def test_one_offset_and_the_limits_of_an_explanation(session):

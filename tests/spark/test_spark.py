@@ -37,15 +37,6 @@ def test_the_tables_are_the_loaders(session, run, coordinator):
     check_tables(kgs.load(path, coordinator, session=session), path, coordinator)
 
 
-@pytest.mark.parametrize(
-    ("coordinator", "partitions"), [("classic", None), ("new", None), ("new", 400), ("classic", 400)]
-)
-def test_a_group_in_two_partitions_is_answered_as_by_one_broker(session, foreign, coordinator, partitions):
-    """Only the partitions that share a group are loaded together, as in kafkagroups.load."""
-    tables = kgs.load(foreign, coordinator, partitions=partitions, session=session)
-    assert check_tables(tables, foreign, coordinator, partitions).elsewhere
-
-
 def test_a_frame_may_be_asked_again(session):
     """The filter of one query does not affect the next query on the same frame, or a union with itself."""
     kgs.register(session)

@@ -79,7 +79,7 @@ print("small partition:", len(found), "offsets by the loop,", count_offsets(kg.l
 print("whole topic:    ", count_offsets(groups), "offsets by kg.load,", written["live_offsets"], "were generated")
 
 # %% [markdown]
-# With the native engine, one thread loads the whole topic in less than 0.4 seconds. In the same time, a broker loads only partition 32. So `kafkagroups check` can test the failover of a cluster in seconds, on a copy of its logs.
+# The loop in Python and the dump tool are slower than a broker. But with the native engine, one thread loads the whole topic in less than 0.4 seconds. In the same time, a broker loads only partition 32. So `kafkagroups check` can test the failover of a cluster in seconds, on a copy of its logs.
 
 # %% [markdown]
 # ## Continue where the last load ended
@@ -334,7 +334,7 @@ print(len(parts), "parts")
 course.compare_with_broker(merged, course.read_answered_offsets("harbour/4.3.1"), "4.3.1")
 
 # %% [markdown]
-# The result is right. But with ten million records of a million keys in 13 parts, it took **nearly five times as long** as reading the partition in one piece. In a part of 770,000 records, most keys occur only once, so the result of a part is nearly as large as the part. The 13 results together still had nearly seven million records, and one process had to merge them all. Therefore this package never divides a partition.
+# The result is right. But with ten million records of a million keys in 13 parts, dividing took **nearly five times as long** as reading the partition in one piece. In a part of 770,000 records, most keys occur only once, so the result of a part is nearly as large as the part. The 13 results together still had nearly seven million records, and one process had to merge them all. Therefore this package never divides a partition.
 #
 # ## Why 3.9 cannot be divided
 #

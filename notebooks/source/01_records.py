@@ -7,7 +7,7 @@
 # |---|---|---|
 # | read a commit byte by byte; say what a group record contains; recognise a tombstone; say which records a broker refuses | {{minutes}} + 10 for later | no |
 #
-# **Which Kafka:** records that a 4.3.1 broker wrote. 3.9 writes the same records, but commits in an older version.
+# **Which Kafka:** records that a 4.3.1 broker wrote. 3.9 writes the same records, apart from the version of a commit.
 #
 # ![A key has type, group, topic and partition. A value has version, offset and more. A record without a value is a tombstone.](pictures/01.svg)
 

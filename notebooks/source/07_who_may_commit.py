@@ -221,7 +221,7 @@ with course.fold("heard_by_the_old_process", heard_by_the_old_process, restart.s
 # %% [markdown]
 # - **The new process** has the old partitions again, and the generation stays 2, because no member gets other partitions. The new process leads the group, so it would compute the assignments again; `skip_assignment` tells it not to.
 # - **The group record** is written again, because the member id is new. Without this record, the next coordinator would load the old member id after a failover, and refuse the new process.
-# - **The old process** gets `FENCED_INSTANCE_ID`, which tells it to stop. If the answer were `UNKNOWN_MEMBER_ID`, the old process would join again and push out the new one. This helps only if the old process stays stopped: if Kubernetes restarts it, the two processes push each other out for ever.
+# - **The old process** gets `FENCED_INSTANCE_ID`, which tells it to stop. If the answer were `UNKNOWN_MEMBER_ID`, the old process would join again and push out the new one. `FENCED_INSTANCE_ID` helps only if the old process stays stopped. If Kubernetes restarts it, the two processes push each other out for ever.
 
 # %% [markdown]
 # ## Exercise for later: which name is used twice?

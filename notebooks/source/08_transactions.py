@@ -252,7 +252,7 @@ course.check("which_hangs", which_hangs)
 # | `line.value` | the committed offset, or `None` for a tombstone |
 # | `line.producer` | the producer's id, or `None` outside of transactions |
 #
-# Write `replay_transactions(lines)`. It returns a dictionary from pairs `(group, partition)` to the offset that counts at the end. In this log, no tombstone is in a transaction, and none comes while its partition has a pending offset.
+# Write `replay_transactions(lines)`. It returns a dictionary from pairs `(group, partition)` to the offset that counts at the end. You need not handle a tombstone in a transaction, or a tombstone of a pending offset.
 
 # %%
 # exercise: replay_transactions

@@ -78,7 +78,7 @@ for version, groups in loaded.items():
 # %% [markdown]
 # ## Record by record
 #
-# How does a load know which groups exist? In 4.x, it treats each record as a running coordinator does, and that creates an unknown group at its first commit. So one record of an offset is enough. This matters for a *simple group*, whose consumers choose their partitions themselves: it has offsets, but no group record. After the load, it is there, and `Empty`.
+# How does a load know which groups exist? In 4.x, it treats each record as a running coordinator does. A running coordinator creates an unknown group at its first commit, so during a load, too, one record of an offset is enough. This matters for a *simple group*, whose consumers choose their partitions themselves: it has offsets, but no group record. After the load, it is there, and `Empty`.
 #
 # The figure shows two loads of one log, by 4.x and by 3.9. While 4.x makes a group at its first record, 3.9 first only collects the group records (`gen 1` is generation 1), and makes all groups at the end. So during the load, one of them can have a group or an offset that the other one does not have yet; the sign `≠` marks it. Step through to the end. Then give record 8 a value of zero bytes, which no load can read, and compare the answers.
 

@@ -99,7 +99,7 @@ course.print_protocol_lines(loyalty, "loyalty", last_offset=4)
 # | 1 | The group has changed. | 3 | the number of this change |
 # | 2 | The coordinator computes a plan, which is a target for each member. | 7, for each member | the [**target**](../docs/handbook/glossary.md#target): the partitions that the member should have |
 # | 3 | The plan is complete. | 6 | the number of the change for which it was made |
-# | 4 | The member receives partitions. | 8, for each member | the [**current assignment**](../docs/handbook/glossary.md#current-assignment): the partitions that the member may read now, and the number of the change that it has reached |
+# | 4 | The member receives partitions. | 8, for each member | the [**current assignment**](../docs/handbook/glossary.md#current-assignment): the partitions that the member may read now, and the number of the change that the member has reached |
 #
 # For a first member, target and current assignment are the same. The story of the second member shows why they are two records.
 
@@ -157,8 +157,8 @@ course.print_protocol_lines(loyalty, "loyalty", first_offset=15, last_offset=17)
 # | epoch | what it answers | when it rises | here, after record 13 |
 # |---|---|---|---|
 # | [**group epoch**](../docs/handbook/glossary.md#group-epoch) | Has the group changed? | when a member, a subscription or the number of a topic's partitions changes | 3 |
-# | [**assignment epoch**](../docs/handbook/glossary.md#assignment-epoch) | For which change is the plan complete? | when the targets are computed; then it becomes the group epoch | 3 |
-# | [**member epoch**](../docs/handbook/glossary.md#member-epoch), one for each member | Has this member given back what the new plan takes from it? | when it has **nothing left to give back**; then it becomes the assignment epoch | `loyalty-1`: 2, `loyalty-2`: 3 |
+# | [**assignment epoch**](../docs/handbook/glossary.md#assignment-epoch) | For which change is the plan complete? | when the targets are computed; it is then set to the group epoch | 3 |
+# | [**member epoch**](../docs/handbook/glossary.md#member-epoch), one for each member | Has this member given back what the new plan takes from it? | when it has **nothing left to give back**; it is then set to the assignment epoch | `loyalty-1`: 2, `loyalty-2`: 3 |
 #
 # So a group epoch is never below the assignment epoch, and this is never below a member epoch. If two of them differ, you know what the group waits for. A member epoch does not say that the member has *received* everything: `loyalty-2` still waits.
 #

@@ -9,7 +9,7 @@
 # |---|---|---|
 # | find the cause of an incident in the bytes of `__consumer_offsets`, say what to do, and prevent the next one | 10 to 60 for each incident | only the last incident, if you want to see a real broker |
 #
-# *For a real alarm, go to ["At 3 am"](#at-3-am), at the end.*
+# *For a real alarm, go to "At 3 am", the section before the last.*
 #
 # ![Four questions about a log: where, who, what does a broker answer, what changed.](pictures/14.svg)
 
@@ -155,7 +155,7 @@ course.run_command("kafkagroups diff . cleaned", folder)
 #
 # ### A dead thread, or an uncleanable partition?
 #
-# Two things can stop a cleaner: an error ended its thread, or it met an error in one partition, and skips this partition since then (it is *uncleanable*). Both leave the same records, so the log of the topic cannot tell them apart. The broker can:
+# Two things can stop a cleaner. Either an error ended its thread, or the thread met an error in one partition and has skipped it since then (this partition is *uncleanable*). Both leave the same records, so the log of the topic cannot tell them apart. The broker can:
 #
 # | | the thread is dead | the partition is uncleanable |
 # |---|---|---|
@@ -163,7 +163,7 @@ course.run_command("kafkagroups diff . cleaned", folder)
 # | metric above 0 | `DeadThreadCount` | `uncleanable-partitions-count` |
 # | `log-cleaner.log` | an error | an error, and the word `uncleanable` |
 # | do first | repair the cause of the error, or it comes back | the same |
-# | then | change `log.cleaner.threads`: new threads start, without a restart | let another broker lead the partition, and restart this one |
+# | then | change `log.cleaner.threads`: new threads start, without a restart | let another broker lead the partition, then restart this broker |
 #
 # Broker 2 is stopped. So it has no metrics, and only its `log-cleaner.log` can tell. Its next start helps in both cases.
 #

@@ -27,7 +27,7 @@
 # | 3. What does a **broker answer** from this log? | A client sees only this answer. It comes from few records, the *live* ones. | `load` |
 # | 4. **What changed?** | Two moments, two replicas or two coordinators differ. | `diff` |
 #
-# Ask them in any order. We solve incident 1 together, and the others are yours.
+# Ask them in any order. We solve incident 1 together; the others are yours.
 
 # %% [markdown]
 # ## How an incident works
@@ -379,7 +379,7 @@ course.check("upgrade_kept_group", upgrade_kept_group)
 # %% [markdown]
 # ## Incident 8: process B waits for stable offsets
 #
-# Incidents 8 and 9 are about offsets in transactions (lesson 08). Here, the broker answers that an offset is *unstable*. So ask which transactions are open, and who would end each of them. `edit --marker` ends a transaction in a copy, so that you can try a remedy.
+# Incidents 8 and 9 are about offsets in transactions (lesson 08). Here, the broker answers that an offset is *unstable*. So ask which transactions are open, and who would end each of them. `edit --marker` ends a transaction in a copy, to try a remedy.
 
 # %%
 folder = course.open_incident("endless_unstable")
@@ -470,7 +470,7 @@ course.check("cluster_cut_group", cluster_cut_group)
 # kafkagroups rescue plan . --out plan.json
 # ```
 #
-# The JSON file has the planned commits (`offsets`) and the others (`left_out`), with the reason (`why`). Shortened:
+# For each group, `offsets` has the commits that the plan sets, and `left_out` those that it does not set, with the reason (`why`). Shortened:
 #
 # ```
 # "coupon-check": {
@@ -483,7 +483,7 @@ course.check("cluster_cut_group", cluster_cut_group)
 # }
 # ```
 #
-# Only `offsets` are applied. Compare them with your answers. If an offset of `left_out` is the right one, copy its number into `offsets`, as `{"offset": NUMBER}`. If a group is missing, delete the file, and make the plan again with the options that the remedies of `check` name.
+# Compare `offsets` with your answers. If an offset of `left_out` is the right one, copy its number into `offsets`, as `{"offset": NUMBER}`. If a group is missing, delete the file, and make the plan again with the options that the remedies of `check` name.
 
 # %% [markdown]
 # The next cell starts a new broker (Kafka 4.3.1), applies your plan, and asks for each offset. Without Java, it compares your plan with the recorded answers of a real broker.

@@ -259,7 +259,7 @@ def open_transaction(broker):
 course.compare_brokers(open_transaction)
 
 # %% [markdown]
-# So a program that needs stable offsets must ask by name.
+# *All, stable* leaves out `orders-0`, although it is pending. So ask by name for stable offsets.
 
 # %% [markdown]
 # ## Exercise: the answer to a fetch

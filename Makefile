@@ -49,7 +49,7 @@ long: .venv/.develop .venv/.engine brokers site ## the long profiles, for a nigh
 	@echo "Then it loads logs of ten and a hundred million records in every way. This needs 20 GB of disk for a while."
 	KG_PROFILE=long $(PYTEST) tests --ignore $(GATES) $(PYTEST_ARGS)
 	$(PY) tools/new_release.py
-	$(PY) -m tests.fuzz.commands --seconds 3600 --seed $$(date +%s) --spark
+	$(PY) -m tests.fuzz.commands --seconds 3600 --seed $$(date +%s)
 	KG_PROFILE=long $(RUN_GATES)
 
 bench: .venv/.develop .venv/.engine brokers ## compare the package with everything else that loads a log (BENCH_ARGS="--records 10M …")

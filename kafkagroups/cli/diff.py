@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -14,7 +12,14 @@ from kafkagroups.cli.options import Options
 from kafkagroups.cli.output import print_table, print_text
 from kafkagroups.errors import UsageError
 from kafkagroups.history.finding import count_of, describe_time, list_names
-from kafkagroups.history.replicas import Change, Replicas, Truncation
+from kafkagroups.history.replicas import (
+    Change,
+    Healing,
+    Replicas,
+    Truncation,
+    describe_answer,
+    describe_difference,
+)
 from kafkagroups.log.batches import Damage
 from kafkagroups.log.fork import Branch, Fork
 from kafkagroups.records.releases import rules_to_json
@@ -31,8 +36,6 @@ EXAMPLES = """\
   kafkagroups diff replica-1/__consumer_offsets-12 replica-2/__consumer_offsets-12
   kafkagroups diff LOG --coordinators
   kafkagroups diff LOG --since-time 2026-11-21T10:00 --until-time 2026-11-21T10:05"""
-
-_UUID_AT_END = re.compile(r"([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
 
 
 def run(args: Options) -> int:
@@ -125,12 +128,13 @@ def _print_differences(table: str, changes: list[Change], result: Replicas) -> N
             f"healed: the same on a and b{_describe_start(change, change.a)}",
         )
         for change in changes
-        if not change.differs
+        if change.healing is Healing.SAME
     ]
     for group_id, found in result.differences[table].items():
         for key, pair in found.items() if isinstance(found, dict) else [("", found)]:
             change = change_of.get((group_id, key))
-            rows.append((group_id, key, _describe(table, *pair), _describe_healing(change, result) if change else ""))
+            healing = _describe_healing(change, result) if change else ""
+            rows.append((group_id, key, describe_difference(table, *pair), healing))
     title = {"offsets": "committed", "pending": "pending", "groups": ""}[table]
     print_table(("group", title, "a → b", "after the fork"), sorted(rows))
 
@@ -151,13 +155,13 @@ def _describe_healing(change: Change, result: Replicas) -> str:
     older = _OTHER[newer]
     newer_value, older_value = (getattr(change, name) for name in (newer, older))
     ended_by = f" ({change.ended_by})" if change.ended_by else ""
-    if change.is_back:
+    if change.healing is Healing.BACK:
         return f"back: {older} deleted it{ended_by}, and {newer} wrote it again{_list_records(newer_value, ' ({})')}"
     if change.is_healed:
         place = " deleted" if newer_value is None else _list_records(newer_value, " {}")
-        what = f"healed{place and ', now'}" if change.has_older_changed else f"new{place and ':'}"
+        what = f"new{place and ':'}" if change.healing is Healing.NEW else f"healed{place and ', now'}"
         return f"{what}{place} on {newer}{_describe_start(change, older_value)}"
-    if change.has_newer_changed:
+    if change.healing is Healing.BEHIND:
         epochs = [each["leader_epoch"] for each in (older_value, newer_value) if change.table == "offsets" and each]
         doubt = "; the topic has a new leader, too" if len(epochs) == 2 and -1 < epochs[0] < epochs[1] else ""
         return f"lost: {newer} is behind{_list_records(newer_value, ' ({})')}{doubt}"
@@ -167,7 +171,7 @@ def _describe_healing(change: Change, result: Replicas) -> str:
 
 
 def _describe_start(change: Change, older: Any) -> str:
-    if change.table != "offsets" or not change.has_older_changed or not change.has_newer_changed:
+    if change.table != "offsets" or change.healing is Healing.NEW:
         return ""
     if not change.before:
         return ", which had no offset at the fork: after a restart, a consumer began where auto.offset.reset says"
@@ -241,43 +245,8 @@ def _describe_end(follower: Branch, end: int | None) -> str:
 
 
 _OTHER = {"a": "b", "b": "a"}
-_OFFSET_FIELDS = ("offset", "metadata", "leader_epoch")
-_GROUP_FIELDS = ("type", "state", "protocol_type", "protocol", "generation", "group_epoch", "leader")
-_ONE: dict[str, Callable[[Any], str]] = {
-    "offsets": lambda offset: f"{offset['offset']} {offset['metadata']!r}".removesuffix(" ''"),
-    "pending": lambda each: ", ".join(f"{commit['offset']} (producer {commit['producer_id']})" for commit in each),
-    "groups": lambda each: f"{each['type']} {each['state']}, {count_of(len(each['members']), 'member')}",
-}
 
 
 def _describe_same(table: str, change: Change) -> str:
-    now, before = (_ONE[table](each) if each else "none" for each in (change.a, change.before))
+    now, before = (describe_answer(table, each) for each in (change.a, change.before))
     return f"{now} on both, {before} before the fork"
-
-
-def _describe(table: str, a: Any, b: Any) -> str:
-    if table == "pending" or a is None or b is None:
-        return " → ".join(_ONE[table](side) if side else "none" for side in (a, b))
-    return "; ".join(_list_changes(a, b)) or (f"offset {a['offset']}" if table == "offsets" else "no field")
-
-
-def _list_changes(a: dict[str, Any], b: dict[str, Any]) -> Iterator[str]:
-    for name in (*_OFFSET_FIELDS, *_GROUP_FIELDS):
-        if name in a and name in b and a[name] != b[name]:
-            sides = [_shorten_id(each[name]) if name == "leader" and each[name] else each[name] for each in (a, b)]
-            texts = [repr(value) if isinstance(value, str) else str(value) for value in sides]
-            yield f"{name.replace('_', ' ')} {' → '.join(texts)}"
-    members_a, members_b = ({member["member_id"]: member for member in group.get("members", ())} for group in (a, b))
-    for title, member_ids in (("joined", members_b.keys() - members_a), ("gone", members_a.keys() - members_b)):
-        if member_ids:
-            yield f"{title}: {', '.join(_shorten_id(member_id) for member_id in sorted(member_ids))}"
-    for member_id in sorted(members_a.keys() & members_b):
-        old = members_a[member_id]
-        new = members_b[member_id]
-        changed = [name for name in old if new.get(name) != old[name] and not name.endswith("_hex")]
-        if old != new:
-            yield f"changed: {_shorten_id(member_id)} ({', '.join(changed) or 'bytes'})"
-
-
-def _shorten_id(member_id: str) -> str:
-    return _UUID_AT_END.sub(r"\1…", member_id)

@@ -11,7 +11,6 @@ from typing import Any
 from kafkagroups.cli import answers
 from kafkagroups.cli.options import SPARK, Options
 from kafkagroups.cli.output import format_time_ms, print_table, print_text, shorten
-from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.offsets import Fate, TopicPartition
 from kafkagroups.history.event import Cause
 from kafkagroups.history.explain import Explanation, LoadFailure
@@ -147,11 +146,7 @@ def _select_records(history: list[RecordFate], failed_at: Mapping[int | None, in
 
 def _print_failure(failure: LoadFailure, kafka: str) -> None:
     name = "this log" if failure.partition is None else f"partition {failure.partition}"
-    text = f"Kafka {kafka} fails to load {name}: {failure.reason}."
-    conflict = failure.conflict
-    if conflict is not None and conflict.type is not None:
-        group = f"The newest record of the {GROUP_TYPE_BY_RECORD_TYPE[conflict.type]} group before it"
-        text += f" {group} is {_name_type(conflict.type)} at {conflict.offset}: no tombstone deleted the group."
+    text = f"Kafka {kafka} fails to load {name}: {failure.reason}.{failure.conflict}"
     if failure.offset is not None:
         text += (
             f" Ignored records before {failure.offset}: up to there, no other record has superseded, deleted or "

@@ -197,7 +197,7 @@ class _Assignment:
                 self.sizes[index] += len(partitions)
                 if any(partition >= len(self.owners[topic_id]) for partition in partitions):
                     # The topic was created again with fewer partitions, and Kafka's array has no such index.
-                    raise Refusal(Errors.UNKNOWN_SERVER_ERROR, None)
+                    raise Refusal(Errors.UNKNOWN_SERVER_ERROR)
                 for partition in partitions:
                     self.owners[topic_id][partition] = index
 

@@ -35,7 +35,7 @@ from kafkagroups.coordinator.consumer_members import (
 )
 from kafkagroups.coordinator.consumer_targets import find_target
 from kafkagroups.coordinator.group_store import Result
-from kafkagroups.coordinator.messages import Errors, Refusal, ResponseFuture
+from kafkagroups.coordinator.messages import Errors, Refusal, ResponseFuture, find_error
 from kafkagroups.coordinator.protocol_conversion import (
     add_classic_members,
     build_metadata,
@@ -46,8 +46,8 @@ from kafkagroups.coordinator.protocol_conversion import (
     refuse_upgrade,
 )
 from kafkagroups.errors import InvalidRecord
-from kafkagroups.groups.group import ClassicState
-from kafkagroups.groups.living_groups import CONSUMER, ClassicGroup, ClassicMember, LivingShard
+from kafkagroups.groups.group import CONSUMER, ClassicState
+from kafkagroups.groups.living_groups import ClassicGroup, ClassicMember
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.modern_replay import apply_record, create_group
 from kafkagroups.records import consumer_protocol
@@ -58,35 +58,38 @@ from kafkagroups.records.serde import Record
 class ConvertibleGroups(ConsumerGroups):
     """Consumer groups that can have classic members, with the requests of these, and the conversions of groups."""
 
-    def find_or_create(self, shard: LivingShard, group_id: str, records: list[Record]) -> ModernGroup:
-        group = shard.groups.get(group_id)
+    def find_or_create(self, group_id: str, records: list[Record]) -> ModernGroup:
+        group = self.store.find_group(group_id)
         if isinstance(group, ClassicGroup):
             if group.state is not ClassicState.EMPTY:
-                return self._upgrade(shard, group, records)
+                return self._upgrade(group, records)
             records.append(group_store.build_group_tombstone(group_id))
         elif group is not None:
             return require_consumer_group(group, group_id)
-        return create_group(group_id, shard.partition, CONSUMER, shard.dialect)
+        return self._create_group(group_id)
+
+    def _create_group(self, group_id: str) -> ModernGroup:
+        return create_group(group_id, self.store.partition_for(group_id), CONSUMER, self.store.dialect)
 
     # Upgrade
 
-    def _upgrade(self, shard: LivingShard, classic: ClassicGroup, records: list[Record]) -> ModernGroup:
+    def _upgrade(self, classic: ClassicGroup, records: list[Record]) -> ModernGroup:
         check_upgrade(classic, self.settings.consumer)
         group_id = classic.group_id
         for waiting in classic.ordered_members():
             messages.answer_join(waiting, messages.JoinGroupResult(Errors.REBALANCE_IN_PROGRESS, waiting.member_id))
             messages.answer_sync(waiting, messages.SyncGroupResult(Errors.REBALANCE_IN_PROGRESS))
         if classic.members and classic.protocol is None:
-            raise Refusal(Errors.UNKNOWN_SERVER_ERROR, None)
+            raise Refusal(Errors.UNKNOWN_SERVER_ERROR)
         try:
             members = convert_to_consumer_members(classic, self.image)
         except InvalidRecord as error:
             if error.cause and self.settings.is_before(4, 4):
-                raise Refusal(Errors.UNKNOWN_SERVER_ERROR, None) from None
+                raise Refusal(Errors.UNKNOWN_SERVER_ERROR) from None
             raise refuse_upgrade(group_id, "the embedded consumer protocol is malformed") from None
         upgrade = build_upgrade_records(group_id, classic.generation, members, self.image)
         records += [group_store.build_group_tombstone(group_id), *upgrade]
-        group = create_group(group_id, shard.partition, CONSUMER, shard.dialect)
+        group = self._create_group(group_id)
         for record in upgrade:
             apply_record(group, record)
 
@@ -150,7 +153,7 @@ class ConvertibleGroups(ConsumerGroups):
             if rebalances:
                 self.rebalances.prepare(classic)
 
-        self.after_write.append(start_classic_group)
+        self.store.after_write.append(start_classic_group)
 
     # Requests of classic members to a consumer group
 
@@ -160,11 +163,11 @@ class ConvertibleGroups(ConsumerGroups):
         """Answer a JoinGroup. An unknown member has the id that the coordinator chose."""
         is_downgrade = False
 
-        def handle(_: object) -> Result[messages.JoinGroupResult]:
+        def handle() -> Result[messages.JoinGroupResult]:
             nonlocal is_downgrade
             self._check_joining(group, joining)
             if is_unknown and requires_known_id and joining.group_instance_id is None:
-                raise Refusal(Errors.MEMBER_ID_REQUIRED, "the member must join again with its id")
+                raise Refusal(Errors.MEMBER_ID_REQUIRED)
             records: list[Record] = []
             change, is_downgrade = self._join(group, joining, records, is_unknown=is_unknown)
             result = messages.JoinGroupResult(
@@ -186,13 +189,13 @@ class ConvertibleGroups(ConsumerGroups):
                 self.restart_session(group.group_id, member)
                 self.timers.restart(("sync", group.group_id, member.member_id), joining.rebalance_timeout_ms)
 
-        response = self.write(group.group_id, handle, refuse)
+        response = self.store.write(group.group_id, handle, refuse)
         response.then(start_timers)
         return response
 
     def _check_joining(self, group: ModernGroup, joining: ClassicMember) -> None:
         if self.settings.consumer.migration_policy == "disabled":
-            raise Refusal(Errors.INCONSISTENT_GROUP_PROTOCOL, "the group migration is disabled")
+            raise Refusal(Errors.INCONSISTENT_GROUP_PROTOCOL)
         self.check_size(group, joining.member_id, joining.group_instance_id)
         classic = [
             member.metadata.classic_member_metadata
@@ -202,7 +205,7 @@ class ConvertibleGroups(ConsumerGroups):
         names = [{protocol.name for protocol in each.supported_protocols} for each in classic]
         has_common_protocol = any(all(name in each for each in names) for name, _ in joining.protocols)
         if joining.protocol_type != CONSUMER or not has_common_protocol:
-            raise Refusal(Errors.INCONSISTENT_GROUP_PROTOCOL, "the member's protocols are not supported")
+            raise Refusal(Errors.INCONSISTENT_GROUP_PROTOCOL)
 
     def _join(
         self, group: ModernGroup, joining: ClassicMember, records: list[Record], *, is_unknown: bool
@@ -250,68 +253,48 @@ class ConvertibleGroups(ConsumerGroups):
             return consumer_protocol.decode_subscription(joining.protocols[0][1]).message
         except InvalidRecord:
             if self.settings.is_at_least(4, 4):
-                raise Refusal(Errors.INCONSISTENT_GROUP_PROTOCOL, "the subscription is malformed") from None
-            raise Refusal(Errors.UNKNOWN_SERVER_ERROR, None) from None
+                raise Refusal(Errors.INCONSISTENT_GROUP_PROTOCOL) from None
+            raise Refusal(Errors.UNKNOWN_SERVER_ERROR) from None
 
-    def sync_classic(
-        self, group: ModernGroup, request: messages.SyncGroupRequest
-    ) -> ResponseFuture[messages.SyncGroupResult]:
-        def handle(_: object) -> Result[messages.SyncGroupResult]:
-            member, classic = self._find_classic(group, request)
-            has_other_name = request.protocol not in (None, classic.supported_protocols[0].name)
-            if request.protocol_type not in (None, CONSUMER) or has_other_name:
-                raise Refusal(Errors.INCONSISTENT_GROUP_PROTOCOL, "the protocol is not the group's")
-            if group.assignment_epoch > member.epoch and member.state != UNREVOKED:
-                self._await_join(group, member)
-                raise Refusal(Errors.REBALANCE_IN_PROGRESS, "a new rebalance has begun")
-            self.timers.cancel(group.group_id, member.member_id, ["sync"])
-            self.restart_session(group.group_id, member)
-            data = encode_target(self.image, member.assigned, classic.supported_protocols[0].metadata)
-            return Result(messages.SyncGroupResult(Errors.NONE, request.protocol_type, request.protocol, data))
-
-        return self.write(group.group_id, handle, lambda error, _: messages.SyncGroupResult(error))
-
-    def heartbeat_classic(self, group: ModernGroup, request: messages.HeartbeatRequest) -> ResponseFuture[Errors]:
-        """REBALANCE_IN_PROGRESS: the member must join again to come nearer to its target."""
-
-        def handle(_: object) -> Result[Errors]:
-            member, _classic = self._find_classic(group, request)
-            self.restart_session(group.group_id, member)
-            waits_for_others = member.state == UNRELEASED and self._waits_for_others(group, member)
-            is_behind = member.epoch < group.assignment_epoch or member.state == UNREVOKED
-            if not is_behind and (member.state != UNRELEASED or waits_for_others):
-                return Result(Errors.NONE)
+    def sync_classic(self, group: ModernGroup, request: messages.SyncGroupRequest) -> Result[messages.SyncGroupResult]:
+        member, classic = self._find_classic(group, request)
+        has_other_name = request.protocol not in (None, classic.supported_protocols[0].name)
+        if request.protocol_type not in (None, CONSUMER) or has_other_name:
+            raise Refusal(Errors.INCONSISTENT_GROUP_PROTOCOL)
+        if group.assignment_epoch > member.epoch and member.state != UNREVOKED:
             self._await_join(group, member)
-            return Result(Errors.REBALANCE_IN_PROGRESS)
+            raise Refusal(Errors.REBALANCE_IN_PROGRESS)
+        self.timers.cancel(group.group_id, member.member_id, ["sync"])
+        self.restart_session(group.group_id, member)
+        data = encode_target(self.image, member.assigned, classic.supported_protocols[0].metadata)
+        return Result(messages.SyncGroupResult(Errors.NONE, request.protocol_type, request.protocol, data))
 
-        return self.write(group.group_id, handle, messages.convert_heartbeat_error)
+    def heartbeat_classic(self, group: ModernGroup, request: messages.HeartbeatRequest) -> Result[Errors]:
+        """REBALANCE_IN_PROGRESS: the member must join again to come nearer to its target."""
+        member, _ = self._find_classic(group, request)
+        self.restart_session(group.group_id, member)
+        waits_for_others = member.state == UNRELEASED and self._waits_for_others(group, member)
+        is_behind = member.epoch < group.assignment_epoch or member.state == UNREVOKED
+        if not is_behind and (member.state != UNRELEASED or waits_for_others):
+            return Result(Errors.NONE)
+        self._await_join(group, member)
+        return Result(Errors.REBALANCE_IN_PROGRESS)
 
     def leave_classic(
         self, group: ModernGroup, identities: Sequence[messages.MemberIdentity]
-    ) -> ResponseFuture[messages.LeaveGroupResult]:
-        def handle(_: object) -> Result[messages.LeaveGroupResult]:
-            results = []
-            members: dict[str, ConsumerMember] = {}
-            for identity in identities:
-                try:
-                    member = self._find_leaving(group, identity)
-                except Refusal as refusal:
-                    results.append((identity, refusal.error))
-                else:
-                    results.append((identity, Errors.NONE))
-                    members[member.member_id] = member
-            records = self.remove_members(group, list(members.values()))
-            return Result(messages.LeaveGroupResult(Errors.NONE, tuple(results)), records)
+    ) -> Result[messages.LeaveGroupResult]:
+        members: dict[str, ConsumerMember] = {}
+        results = tuple((identity, find_error(self._collect, group, identity, members)) for identity in identities)
+        records = self.remove_members(group, list(members.values()))
+        return Result(messages.LeaveGroupResult(Errors.NONE, results), records)
 
-        return self.write(group.group_id, handle, lambda error, _: messages.LeaveGroupResult(error))
-
-    def _find_leaving(self, group: ModernGroup, identity: messages.MemberIdentity) -> ConsumerMember:
-        if identity.group_instance_id is not None and not identity.member_id:
-            member = find_static_member(group, identity.group_instance_id)
-            if member is None:
-                raise Refusal(Errors.UNKNOWN_MEMBER_ID, "")
-            return member
-        return find_member(group, identity.member_id, identity.group_instance_id)
+    def _collect(
+        self, group: ModernGroup, identity: messages.MemberIdentity, members: dict[str, ConsumerMember]
+    ) -> None:
+        member = find_static_member(group, identity.group_instance_id)
+        if member is None or identity.member_id:
+            member = find_member(group, identity.member_id, identity.group_instance_id)
+        members[member.member_id] = member
 
     def _find_classic(
         self, group: ModernGroup, request: messages.HeartbeatRequest
@@ -319,9 +302,9 @@ class ConvertibleGroups(ConsumerGroups):
         member = find_member(group, request.member_id, request.group_instance_id)
         classic = member.metadata.classic_member_metadata
         if classic is None:
-            raise Refusal(Errors.UNKNOWN_MEMBER_ID, "the member does not use the classic protocol")
+            raise Refusal(Errors.UNKNOWN_MEMBER_ID)
         if member.epoch != request.generation:
-            raise Refusal(Errors.ILLEGAL_GENERATION, "the generation is not the member's epoch")
+            raise Refusal(Errors.ILLEGAL_GENERATION)
         return member, classic
 
     def _await_join(self, group: ModernGroup, member: ConsumerMember) -> None:

@@ -12,23 +12,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from copy import copy
+from dataclasses import replace
 from functools import partial
 
 from kafkagroups.coordinator import messages
 from kafkagroups.coordinator.consumer_requests import Requests
 from kafkagroups.coordinator.group_store import Result
-from kafkagroups.coordinator.messages import Errors, Refusal, ResponseFuture
+from kafkagroups.coordinator.messages import Errors, Refusal, ResponseFuture, find_error
 from kafkagroups.coordinator.request_validation import (
     CLIENT_TEXT,
-    PARTITION_ERRORS,
     TEXT,
     check_field,
     check_fields,
     check_fields_of,
 )
 from kafkagroups.errors import UsageError
-from kafkagroups.groups.group import ClassicState
-from kafkagroups.groups.living_groups import CONSUMER, ClassicGroup, ClassicMember, build_classic_member
+from kafkagroups.groups.group import CONSUMER, ClassicState
+from kafkagroups.groups.living_groups import ClassicGroup, ClassicMember, build_classic_member
 from kafkagroups.groups.modern_group import ModernGroup
 
 
@@ -61,30 +61,36 @@ class MemberRequests(Requests):
         if self.settings.is_before(2, 3):  # These brokers have no static members (KIP-345).
             joining.group_instance_id = None
         is_new = not joining.member_id
-        generation: int | None = None
-        group: ClassicGroup | None = None
-        creates_group = False
-        error = self._check_request(group_id, joining)
-        modern_group = self.manager.find_modern_group(group_id) if error is Errors.NONE else None
+
+        def refuse(error: Errors, member_id: str = "") -> ResponseFuture[messages.JoinGroupResult]:
+            response.complete(self._build_error_result(member_id, error))
+            return response
+
+        error = find_error(self._check_request, group_id, joining)
+        if error is not Errors.NONE:
+            is_of_partition = error in (Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.NOT_COORDINATOR)
+            hides_member_id = is_of_partition and self.settings.is_at_least(4, 0)
+            hides_member_id |= error is Errors.GROUP_AUTHORIZATION_FAILED
+            return refuse(error, "" if hides_member_id else joining.member_id)
+        modern_group = self.manager.find_modern_group(group_id)
         if modern_group is not None and (modern_group.members or modern_group.type == "share"):
             return self._join_modern_group(modern_group, joining, request)
         tombstones = () if modern_group is None else self.manager.remove_empty_group(modern_group)
-        if error is Errors.NONE:
-            group = self.manager.get_group(group_id)
-            creates_group = is_new and group is None
-            if creates_group:
-                group = self.manager.build_group(group_id)
-            error = Errors.UNKNOWN_MEMBER_ID if group is None else self._check_member(group, joining)
-        if error is Errors.NONE and group is not None and is_new:
+        group = self.manager.get_group(group_id)
+        creates_group = group is None
+        if group is None:
+            if not is_new:
+                return refuse(Errors.UNKNOWN_MEMBER_ID, joining.member_id)
+            group = self.manager.build_group(group_id)
+        error = find_error(self._check_member, group, joining)
+        is_too_large = error is Errors.GROUP_MAX_SIZE_REACHED
+        if error is Errors.NONE and is_new:
             joining.member_id = self._create_member_id(group, joining)
         # If `_create_member_id` raises UsageError, the new group must not be in the cache.
-        if group is not None:
-            generation = group.generation
-            self.manager.add_group(group)
-        if error is not Errors.NONE or group is None:
-            hides_member_id = error in (Errors.GROUP_AUTHORIZATION_FAILED, Errors.GROUP_MAX_SIZE_REACHED)
-            hides_member_id |= error in PARTITION_ERRORS and self.settings.is_at_least(4, 0)
-            response.complete(self._build_error_result("" if hides_member_id else joining.member_id, error))
+        self.manager.add_group(group)
+        generation = group.generation
+        if error is not Errors.NONE:
+            refuse(error, "" if is_too_large else joining.member_id)
         elif is_new:
             self._join_new_member(group, request, joining)
         elif joining.member_id in group.members:
@@ -92,22 +98,16 @@ class MemberRequests(Requests):
         elif joining.group_instance_id is not None:
             # The member id is pending, and only dynamic members receive pending member ids. If a static member uses
             # a pending member id, Kafka throws an IllegalStateException.
-            response.complete(self._build_error_result("", Errors.UNKNOWN_SERVER_ERROR))
+            refuse(Errors.UNKNOWN_SERVER_ERROR)
         else:
             self.rebalances.add_member(group, joining)
-        if group is not None:
-            # Since 4.0 the removal of a member that does not fit into the group completes nothing.
-            if error is not Errors.GROUP_MAX_SIZE_REACHED or self.settings.is_before(4, 0):
-                self.rebalances.try_complete_join(group)
-            # The next generation could not begin (`ClassicGroup.start_next_generation`).
-            if group.state is ClassicState.PREPARING_REBALANCE and group.generation != generation:
-                response.complete(self._build_error_result("", Errors.UNKNOWN_SERVER_ERROR))
-            self.manager.end_join(
-                group,
-                is_new=creates_group,
-                refuse=lambda error: response.complete(self._build_error_result("", error)),
-                tombstones=tombstones,
-            )
+        # Since 4.0 the removal of a member that does not fit into the group completes nothing.
+        if not is_too_large or self.settings.is_before(4, 0):
+            self.rebalances.try_complete_join(group)
+        # The next generation could not begin (`ClassicGroup.start_next_generation`).
+        if group.state is ClassicState.PREPARING_REBALANCE and group.generation != generation:
+            refuse(Errors.UNKNOWN_SERVER_ERROR)
+        self.manager.end_join(group, is_new=creates_group, refuse=refuse, tombstones=tombstones)
         return response
 
     def _join_modern_group(
@@ -123,28 +123,26 @@ class MemberRequests(Requests):
             group, joining, is_unknown=is_unknown, requires_known_id=request.require_known_member_id is not False
         )
 
-    def _check_request(self, group_id: str, joining: ClassicMember) -> Errors:
+    def _check_request(self, group_id: str, joining: ClassicMember) -> None:
         """Since 4.0 the state of the group's partition is checked last."""
-        error = self.validator.check_request(group_id, "JOIN_GROUP", "READ")
-        if error is Errors.NONE or (error in PARTITION_ERRORS and self.settings.is_at_least(4, 0)):
-            min_timeout_ms = self.settings.group_min_session_timeout_ms
-            max_timeout_ms = self.settings.group_max_session_timeout_ms
-            if not min_timeout_ms <= joining.session_timeout_ms <= max_timeout_ms:
-                return Errors.INVALID_SESSION_TIMEOUT
-        return error
+        self.validator.check_client(group_id, "JOIN_GROUP", "READ")
+        if self.settings.is_before(4, 0):
+            self.validator.check_partition(group_id)
+        min_timeout_ms = self.settings.group_min_session_timeout_ms
+        if not min_timeout_ms <= joining.session_timeout_ms <= self.settings.group_max_session_timeout_ms:
+            raise Refusal(Errors.INVALID_SESSION_TIMEOUT)
+        self.validator.check_partition(group_id)
 
-    def _check_member(self, group: ClassicGroup, joining: ClassicMember) -> Errors:
+    def _check_member(self, group: ClassicGroup, joining: ClassicMember) -> None:
         member_id = joining.member_id
         if self.settings.is_at_least(2, 2) and not self._accepts_member(group, member_id):
             group.remove(member_id)  # Removes a member or a pending member id.
-            return Errors.GROUP_MAX_SIZE_REACHED
-        if group.state is ClassicState.DEAD:
-            return self.validator.choose_dead_group_error()
+            raise Refusal(Errors.GROUP_MAX_SIZE_REACHED)
+        self.validator.refuse_dead(group)
         if not group.supports_protocols(joining.protocol_type, joining.protocols):
-            return Errors.INCONSISTENT_GROUP_PROTOCOL
-        if not member_id or member_id in group.pending_members:
-            return Errors.NONE
-        return self.validator.validate_member(group, member_id, joining.group_instance_id, is_join_request=True)
+            raise Refusal(Errors.INCONSISTENT_GROUP_PROTOCOL)
+        if member_id and member_id not in group.pending_members:
+            self.validator.validate_member(group, member_id, joining.group_instance_id, is_join_request=True)
 
     def _accepts_member(self, group: ClassicGroup, member_id: str) -> bool:
         """Return whether group.max.size allows the member to join (KIP-389).
@@ -184,14 +182,10 @@ class MemberRequests(Requests):
 
         In a Stable group, the leader always starts one, because a topic may have new partitions.
         """
-        is_unchanged = member.protocols == joining.protocols
-        is_leader = group.leader == member.member_id
-        if group.state is ClassicState.COMPLETING_REBALANCE and is_unchanged:
-            messages.answer_join(
-                joining, messages.build_join_result(group, Errors.NONE, member.member_id, with_members=is_leader)
-            )
-        elif group.state is ClassicState.STABLE and is_unchanged and not is_leader:
-            messages.answer_join(joining, messages.build_join_result(group, Errors.NONE, member.member_id))
+        follows = group.state is ClassicState.STABLE and group.leader != member.member_id
+        has_generation = group.state is ClassicState.COMPLETING_REBALANCE or follows
+        if has_generation and member.protocols == joining.protocols:
+            messages.answer_join(joining, messages.build_join_result(group, member.member_id))
         else:
             self.rebalances.update_member(member, joining)
             self.rebalances.maybe_prepare(group)
@@ -250,18 +244,12 @@ class MemberRequests(Requests):
                     return  # The member was replaced again. Kafka throws an IllegalArgumentException here.
                 group.replace_static_member(instance_id, new_id, previous.member_id)
                 self.rebalances.restart_session(group, member)
-                messages.answer_join(joining, messages.build_join_result(group, error, "", leader=previous_leader))
+                result = messages.build_join_result(group, "", previous_leader)
+                messages.answer_join(joining, replace(result, error=error))
                 return
-            must_skip_assignment = can_skip_assignment and group.leader == member.member_id
-            result = messages.build_join_result(
-                group,
-                Errors.NONE,
-                member.member_id,
-                leader=None if can_skip_assignment else previous_leader,
-                with_members=must_skip_assignment,
-                skip_assignment=must_skip_assignment,
-            )
-            messages.answer_join(member, result)
+            leader = group.leader if can_skip_assignment else previous_leader
+            result = messages.build_join_result(group, member.member_id, leader)
+            messages.answer_join(member, replace(result, skip_assignment=leader == member.member_id))
 
         assignments = {group_member.member_id: group_member.assignment for group_member in group.ordered_members()}
         self.manager.store_group(group, assignments, complete)
@@ -281,22 +269,24 @@ class MemberRequests(Requests):
         Source: GroupCoordinator.handleSyncGroup.
         """
         group_id = request.group_id
-        member_id = request.member_id
-        error = self.validator.check_request(group_id, "SYNC_GROUP", "READ")
-        modern_group = self._find_consumer_group(group_id) if error is Errors.NONE else None
-        if modern_group is not None:
-            return self.consumer_groups.sync_classic(modern_group, request)
-        group = self.manager.get_group(group_id)
-        if error is Errors.COORDINATOR_LOAD_IN_PROGRESS and self.settings.is_before(4, 0):
-            error = Errors.REBALANCE_IN_PROGRESS if self.settings.is_at_least(2, 0) else Errors.UNKNOWN_MEMBER_ID
-        elif error is Errors.NONE:
-            error = self.validator.validate_generation(group, request)
-            if error is Errors.NONE and group is not None:
-                error = _check_protocol(group, request.protocol_type, request.protocol)
-        if error is not Errors.NONE or group is None:
-            return ResponseFuture.of(messages.SyncGroupResult(error))
+
+        def refuse(error: Errors, message: str | None) -> messages.SyncGroupResult:
+            if error is Errors.COORDINATOR_LOAD_IN_PROGRESS and self.settings.is_before(4, 0):
+                error = Errors.REBALANCE_IN_PROGRESS if self.settings.is_at_least(2, 0) else Errors.UNKNOWN_MEMBER_ID
+            return messages.SyncGroupResult(error)
+
+        try:
+            self.validator.check_request(group_id, "SYNC_GROUP", "READ")
+            modern_group = self._find_consumer_group(group_id)
+            if modern_group is not None:
+                sync = partial(self.consumer_groups.sync_classic, modern_group, request)
+                return self.manager.write(group_id, sync, refuse)
+            group = self.validator.validate_generation(self.manager.get_group(group_id), request)
+            _check_protocol(group, request.protocol_type, request.protocol)
+        except Refusal as refusal:
+            return ResponseFuture.of(refuse(refusal.error, refusal.message))
         response: ResponseFuture[messages.SyncGroupResult] = ResponseFuture()
-        member = group.members[member_id]
+        member = group.members[request.member_id]
         if group.state is ClassicState.COMPLETING_REBALANCE:
             self.rebalances.sync(group, member, request.assignments or {}, response)
         else:
@@ -319,23 +309,21 @@ class MemberRequests(Requests):
         timer is not restarted; before 2.3, in addition, the generation is not checked.
         Source: GroupCoordinator.handleHeartbeat.
         """
-        error = self.validator.check_request(request.group_id, "HEARTBEAT", "READ")
-        if error is not Errors.NONE:
-            return ResponseFuture.of(messages.convert_heartbeat_error(error))
-        modern_group = self._find_consumer_group(request.group_id)
-        if modern_group is not None:
-            return self.consumer_groups.heartbeat_classic(modern_group, request)
-        return self.manager.write(request.group_id, partial(self._heartbeat, request), messages.convert_heartbeat_error)
+        check = partial(self.validator.check_request, request.group_id, "HEARTBEAT", "READ")
+        return self._handle(
+            request.group_id, check, partial(self._heartbeat, request), messages.convert_heartbeat_error
+        )
 
     def _heartbeat(self, request: messages.HeartbeatRequest) -> Result[Errors]:
         member_id = request.member_id
+        modern_group = self._find_consumer_group(request.group_id)
+        if modern_group is not None:
+            return self.consumer_groups.heartbeat_classic(modern_group, request)
         group = self.manager.get_group(request.group_id)
         awaits_assignment = group is not None and group.state is ClassicState.COMPLETING_REBALANCE
         if group is not None and awaits_assignment and self.settings.is_before(2, 3):
             return Result(Errors.REBALANCE_IN_PROGRESS if member_id in group.members else Errors.UNKNOWN_MEMBER_ID)
-        error = self.validator.validate_generation(group, request)
-        if error is not Errors.NONE or group is None:
-            raise Refusal(error, None)
+        group = self.validator.validate_generation(group, request)
         if awaits_assignment and self.settings.is_before(2, 6, 1):
             return Result(Errors.REBALANCE_IN_PROGRESS)
         self.rebalances.restart_session(group, group.members[member_id])
@@ -354,21 +342,19 @@ class MemberRequests(Requests):
         If the group does not exist, each member is unknown.
         Source: GroupCoordinator.handleLeaveGroup.
         """
-        error = self.validator.check_request(group_id, "LEAVE_GROUP", "READ")
-        if error is not Errors.NONE:
-            return ResponseFuture.of(messages.LeaveGroupResult(error))
         identities = [messages.MemberIdentity(member) if isinstance(member, str) else member for member in members]
-        modern_group = self.manager.find_modern_group(group_id)
-        if modern_group is not None and modern_group.type == CONSUMER:
-            return self.consumer_groups.leave_classic(modern_group, identities)
 
         def leave() -> Result[messages.LeaveGroupResult]:
+            modern_group = self.manager.find_modern_group(group_id)
+            if modern_group is not None and modern_group.type == CONSUMER:
+                return self.consumer_groups.leave_classic(modern_group, identities)
             group = self.manager.get_group(group_id)
             if group is None:
-                raise Refusal(Errors.UNKNOWN_MEMBER_ID, None)
-            if group.state is ClassicState.DEAD:
-                return Result(messages.LeaveGroupResult(self.validator.choose_dead_group_error()))
-            results = tuple((identity, self._remove(group, identity)) for identity in identities)
+                raise Refusal(Errors.UNKNOWN_MEMBER_ID)
+            dead_error = find_error(self.validator.refuse_dead, group)
+            if dead_error is not Errors.NONE:
+                return Result(messages.LeaveGroupResult(dead_error))
+            results = tuple((identity, find_error(self._remove, group, identity)) for identity in identities)
             if self.settings.is_at_least(4, 0) and any(error is Errors.NONE for _, error in results):
                 self.rebalances.go_on(group)
             return Result(messages.LeaveGroupResult(Errors.NONE, results))
@@ -378,38 +364,36 @@ class MemberRequests(Requests):
                 return messages.LeaveGroupResult(Errors.NONE, tuple((identity, error) for identity in identities))
             return messages.LeaveGroupResult(error)
 
-        return self.manager.write(group_id, leave, refuse)
+        check = partial(self.validator.check_request, group_id, "LEAVE_GROUP", "READ")
+        return self._handle(group_id, check, leave, refuse)
 
     def _find_consumer_group(self, group_id: str) -> ModernGroup | None:
         group = self.manager.find_modern_group(group_id)
         return group if group is not None and group.type == CONSUMER and group.members else None
 
-    def _remove(self, group: ClassicGroup, identity: messages.MemberIdentity) -> Errors:
+    def _remove(self, group: ClassicGroup, identity: messages.MemberIdentity) -> None:
         """Remove a member or a pending member id. Up to 3.9, the group goes on after each of them."""
         goes_on = self.settings.is_before(4, 0)
         if identity.member_id in group.pending_members:
             group.remove_pending_member(identity.member_id)
             if goes_on:
                 self.rebalances.try_complete_join(group)
-            return Errors.NONE
+            return
         instance_id = identity.group_instance_id
-        if identity.member_id:
-            member_id = identity.member_id
-            error = self.validator.validate_member(group, member_id, instance_id)
-        else:
-            member_id = "" if instance_id is None else group.static_members.get(instance_id, "")
-            error = Errors.NONE if member_id else Errors.UNKNOWN_MEMBER_ID
-        if error is Errors.NONE:
-            self.rebalances.drop_member(group, group.members[member_id])
-            if goes_on:
-                self.rebalances.go_on(group)
-        return error
+        member_id = identity.member_id
+        if not member_id and instance_id is not None:
+            member_id = group.static_members.get(instance_id, "")
+        self.validator.validate_member(group, member_id, instance_id)
+        self.rebalances.drop_member(group, group.members[member_id])
+        if goes_on:
+            self.rebalances.go_on(group)
 
 
-def _check_protocol(group: ClassicGroup, protocol_type: str | None, protocol: str | None) -> Errors:
+def _check_protocol(group: ClassicGroup, protocol_type: str | None, protocol: str | None) -> None:
     """In requests before KIP-559, `protocol_type` and `protocol` are None."""
     has_other_type = protocol_type is not None and protocol_type != group.protocol_type
     has_other_protocol = protocol is not None and protocol != group.protocol
     if has_other_type or has_other_protocol:
-        return Errors.INCONSISTENT_GROUP_PROTOCOL
-    return Errors.REBALANCE_IN_PROGRESS if group.state is ClassicState.PREPARING_REBALANCE else Errors.NONE
+        raise Refusal(Errors.INCONSISTENT_GROUP_PROTOCOL)
+    if group.state is ClassicState.PREPARING_REBALANCE:
+        raise Refusal(Errors.REBALANCE_IN_PROGRESS)

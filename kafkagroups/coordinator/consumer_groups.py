@@ -15,9 +15,8 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 
 import msgspec
 
@@ -25,11 +24,10 @@ from kafkagroups.coordinator import consumer_members, consumer_targets, group_st
 from kafkagroups.coordinator.clock import MemberTimers, TimerKey
 from kafkagroups.coordinator.consumer_members import ConsumerMember, Partitions
 from kafkagroups.coordinator.consumer_targets import PatternResolver, Subscriptions, TopicImage
-from kafkagroups.coordinator.group_store import Refuse, Result
-from kafkagroups.coordinator.messages import Errors, Refusal, ResponseFuture
+from kafkagroups.coordinator.group_store import Result
+from kafkagroups.coordinator.messages import Errors, Refusal
 from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
 from kafkagroups.coordinator.rebalance import Rebalances
-from kafkagroups.groups.living_groups import LivingShard
 from kafkagroups.groups.map_orders import java_map_order
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.records.serde import Record
@@ -38,7 +36,6 @@ TIMER_RETRY_MS = 500
 """After a failed append, a timer runs again this much later (CoordinatorTimerImpl, 4.3.1)."""
 
 logger = logging.getLogger("kafkagroups.coordinator")
-T = TypeVar("T")
 
 
 @dataclass
@@ -76,17 +73,9 @@ class ConsumerGroups(ABC):
         self.clock = store.clock
         self.timers = MemberTimers(store.clock, self._expire)
         refresh_interval_ms = self.settings.consumer.regex_refresh_interval_ms
-        self.patterns = PatternResolver(image, store.clock, refresh_interval_ms, self.write, self.note_topics)
-        self.after_write: list[Callable[[], None]] = []
+        self.patterns = PatternResolver(store, image, refresh_interval_ms, self.note_topics)
         self._default_assignor = self.settings.consumer.assignors[0]
         self._noted_topics: dict[str, tuple[int, dict[str, tuple[str, int]]]] = {}
-
-    def write(self, group_id: str, handler: Callable[[LivingShard], Result[T]], refuse: Refuse[T]) -> ResponseFuture[T]:
-        response = self.store.find_runtime(group_id).write(handler, refuse)
-        actions, self.after_write = self.after_write, []
-        for act in actions:
-            act()
-        return response
 
     # ConsumerGroupHeartbeat
 
@@ -357,19 +346,18 @@ class ConsumerGroups(ABC):
         kind, group_id, member_id = key
         logger.info("Member %s fenced from group %s because its %s time-out is over", member_id, group_id, kind)
 
-        def remove(shard: LivingShard) -> Result[None]:
-            group = shard.groups.get(group_id)
-            if not isinstance(group, ModernGroup) or member_id not in group.members:
+        def remove() -> Result[None]:
+            group = self.store.find_modern_group(group_id)
+            member = self.find_member(group_id, member_id)
+            if group is None or member is None or epoch not in (None, member.epoch):
                 return Result(None)
-            member = consumer_members.read_member(group.members[member_id])
-            is_late = epoch is None or member.epoch == epoch
-            return Result(None, self.remove_members(group, [member]) if is_late else ())
+            return Result(None, self.remove_members(group, [member]))
 
         def retry(error: Errors, message: str | None) -> None:
             if self.store.is_local(group_id):
                 self.timers.restart(key, TIMER_RETRY_MS, epoch)
 
-        self.write(group_id, remove, retry)
+        self.store.write(group_id, remove, retry)
 
     def _find_setting(self, group_id: str, name: str) -> int:
         return self.settings.consumer.find(name, self.group_configs.get(group_id, {}))

@@ -10,24 +10,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import zip_longest
+from typing import TypeVar
 
 from kafkagroups.coordinator import messages
 from kafkagroups.coordinator.classic_members import ConvertibleGroups, require_consumer_group
 from kafkagroups.coordinator.clock import Clock
 from kafkagroups.coordinator.consumer_members import ConsumerMember, Epochs, Partitions, read_member
 from kafkagroups.coordinator.consumer_targets import TopicImage, find_assignor, find_target
-from kafkagroups.coordinator.group_store import GroupStore, Result
+from kafkagroups.coordinator.group_store import GroupStore, Refuse, Result
 from kafkagroups.coordinator.messages import Errors, Refusal, ResponseFuture
 from kafkagroups.coordinator.rebalance import Rebalances
 from kafkagroups.coordinator.request_validation import RequestValidator, check_fields, check_fields_of
 from kafkagroups.coordinator.settings import Settings
-from kafkagroups.groups.living_groups import LivingGroup, LivingShard
 from kafkagroups.groups.modern_group import ModernGroup, ModernMember
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.records.serde import Record
 from kafkagroups.records.streams_group import StreamsGroupCurrentMemberAssignmentValue
 from kafkagroups.records.wire import utf16_length
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,16 @@ class Requests:
     image: TopicImage
     consumer_groups: ConvertibleGroups
 
+    def _handle(
+        self, group_id: str, check: Callable[[], None], handler: Callable[[], Result[T]], refuse: Refuse[T]
+    ) -> ResponseFuture[T]:
+        """Let the manager handle a request, unless `check` refuses it."""
+        try:
+            check()
+        except Refusal as refusal:
+            return ResponseFuture.of(refuse(refusal.error, refusal.message))
+        return self.manager.write(group_id, handler, refuse)
+
 
 class ConsumerGroupRequests(Requests):
     @check_fields_of(messages.ConsumerHeartbeat)
@@ -129,38 +142,36 @@ class ConsumerGroupRequests(Requests):
             return ResponseFuture.of(messages.ConsumerHeartbeatResult(Errors.UNSUPPORTED_VERSION))
         needs_id = request.member_epoch == messages.JOIN_EPOCH and not request.member_id
         member_id = self.new_member_id(request.client_id) if needs_id else request.member_id
-        try:
-            self._check_heartbeat(request)
-        except Refusal as refusal:
-            return ResponseFuture.of(messages.ConsumerHeartbeatResult(refusal.error, refusal.message))
 
-        def handle(shard: LivingShard) -> Result[messages.ConsumerHeartbeatResult]:
+        def handle() -> Result[messages.ConsumerHeartbeatResult]:
             group_id = request.group_id
             records: list[Record] = []
             if request.member_epoch in (messages.LEAVE_EPOCH, messages.LEAVE_STATIC_EPOCH):
-                return self.consumer_groups.leave(
-                    request, _require_group(shard.groups.get(group_id), group_id, "Group")
-                )
+                return self.consumer_groups.leave(request, self._require_group(group_id, "Group"))
             if request.member_epoch != messages.JOIN_EPOCH:
-                group = _require_group(shard.groups.get(group_id), group_id, "Consumer group")
+                group = self._require_group(group_id, "Consumer group")
             else:
-                group = self.consumer_groups.find_or_create(shard, group_id, records)
+                group = self.consumer_groups.find_or_create(group_id, records)
             return self.consumer_groups.heartbeat(replace(request, member_id=member_id), group, records)
 
-        return self.consumer_groups.write(request.group_id, handle, messages.ConsumerHeartbeatResult)
+        check = partial(self._check_heartbeat, request)
+        return self._handle(request.group_id, check, handle, messages.ConsumerHeartbeatResult)
 
     def _check_heartbeat(self, request: messages.ConsumerHeartbeat) -> None:
         validator = self.validator
         if not validator.authorize("READ", "GROUP", request.group_id):
-            raise Refusal(Errors.GROUP_AUTHORIZATION_FAILED, None)
+            raise Refusal(Errors.GROUP_AUTHORIZATION_FAILED)
         if not all(validator.authorize("DESCRIBE", "TOPIC", name) for name in request.subscribed_topic_names or ()):
-            raise Refusal(Errors.TOPIC_AUTHORIZATION_FAILED, None)
-        if not validator.is_running:
-            raise Refusal(Errors.COORDINATOR_NOT_AVAILABLE, None)
+            raise Refusal(Errors.TOPIC_AUTHORIZATION_FAILED)
+        validator.check_group(request.group_id, "CONSUMER_GROUP_HEARTBEAT")
         check_heartbeat(request, self.settings)
-        error = validator.check_group(request.group_id, "CONSUMER_GROUP_HEARTBEAT")
-        if error is not Errors.NONE:
-            raise Refusal(error, None)
+        validator.check_partition(request.group_id)
+
+    def _require_group(self, group_id: str, kind: str) -> ModernGroup:
+        group = self.manager.find_group(group_id)
+        if group is None:
+            raise Refusal(Errors.GROUP_ID_NOT_FOUND, f"{kind} {group_id} not found.")
+        return require_consumer_group(group, group_id)
 
     @check_fields()
     def consumer_group_describe(self, group_ids: Iterable[str]) -> list[DescribedConsumerGroup]:
@@ -168,24 +179,20 @@ class ConsumerGroupRequests(Requests):
 
         Source: GroupCoordinatorService.consumerGroupDescribe.
         """
-        return [self._describe_consumer_group(group_id) for group_id in group_ids]
+        descriptions = []
+        for group_id in group_ids:
+            try:
+                descriptions.append(self._describe_consumer_group(group_id))
+            except Refusal as refusal:
+                descriptions.append(DescribedConsumerGroup(refusal.error, group_id, refusal.message))
+        return descriptions
 
     def _describe_consumer_group(self, group_id: str) -> DescribedConsumerGroup:
         if self.settings.is_before(4, 0):
-            return DescribedConsumerGroup(Errors.UNSUPPORTED_VERSION, group_id)
-        if not self.validator.authorize("DESCRIBE", "GROUP", group_id):
-            return DescribedConsumerGroup(Errors.GROUP_AUTHORIZATION_FAILED, group_id)
-        if not group_id:
-            return DescribedConsumerGroup(Errors.INVALID_GROUP_ID, group_id)
-        error = self.validator.check_group(group_id, "CONSUMER_GROUP_DESCRIBE")
-        if error is not Errors.NONE:
-            return DescribedConsumerGroup(error, group_id)
-
+            raise Refusal(Errors.UNSUPPORTED_VERSION)
+        self.validator.check_request(group_id, "CONSUMER_GROUP_DESCRIBE", "DESCRIBE")
         with self.manager.committed():
-            try:
-                group = _require_group(self.manager.find_group(group_id), group_id, "Group")
-            except Refusal as refusal:
-                return DescribedConsumerGroup(refusal.error, group_id, refusal.message)
+            group = self._require_group(group_id, "Group")
             names = self.image.names_by_id()
             return DescribedConsumerGroup(
                 Errors.NONE,
@@ -218,8 +225,8 @@ class ConsumerGroupRequests(Requests):
         group: ModernGroup,
         request: messages.OffsetCommitRequest | messages.TxnOffsetCommitRequest,
         offsets: Mapping[TopicPartition, messages.OffsetCommit],
-    ) -> Errors:
-        """Return NONE if the commit is accepted, otherwise the error of all its partitions.
+    ) -> None:
+        """Raise Refusal unless the commit is accepted.
 
         Members of the new protocols may commit since version 9, the first that supports GROUP_ID_NOT_FOUND. An older
         epoch is accepted if the member has had all partitions since then.
@@ -227,29 +234,29 @@ class ConsumerGroupRequests(Requests):
         epoch = request.generation
         member_id = request.member_id
         if group.type == "share":
-            return Errors.GROUP_ID_NOT_FOUND
+            raise Refusal(Errors.GROUP_ID_NOT_FOUND)
         if epoch < 0 and not group.members:
-            return Errors.NONE
+            return
         is_transactional = isinstance(request, messages.TxnOffsetCommitRequest)
         if is_transactional and epoch == -1 and not member_id and request.group_instance_id is None:
-            return Errors.NONE
+            return
         if member_id not in group.members:
-            return Errors.UNKNOWN_MEMBER_ID
+            raise Refusal(Errors.UNKNOWN_MEMBER_ID)
         member = group.members[member_id]
         is_old = isinstance(request, messages.OffsetCommitRequest) and not request.supports_group_not_found
         if is_old and not member.uses_classic_protocol:
-            return Errors.UNSUPPORTED_VERSION
+            raise Refusal(Errors.UNSUPPORTED_VERSION)
         is_accepted = epoch == member.member_epoch
         if epoch < member.member_epoch:
             limit = self.settings.offset_metadata_max_bytes
             partitions = [each for each, offset in offsets.items() if utf16_length(offset.metadata or "") <= limit]
             is_accepted = self._has_had(group, member_id, epoch, partitions)
         if is_accepted:
-            return Errors.NONE
+            return
         is_generation = member.uses_classic_protocol
         if isinstance(request, messages.TxnOffsetCommitRequest) and not request.supports_stale_epoch:
             is_generation = True
-        return Errors.ILLEGAL_GENERATION if is_generation else Errors.STALE_MEMBER_EPOCH
+        raise Refusal(Errors.ILLEGAL_GENERATION if is_generation else Errors.STALE_MEMBER_EPOCH)
 
     def _has_had(self, group: ModernGroup, member_id: str, epoch: int, partitions: Sequence[TopicPartition]) -> bool:
         subtopologies = group.subtopologies_by_topic()
@@ -261,17 +268,17 @@ class ConsumerGroupRequests(Requests):
                 return False
         return True
 
-    def _validate_modern_fetch(self, group: ModernGroup, member_id: str | None, epoch: int) -> Errors:
+    def _validate_modern_fetch(self, group: ModernGroup, member_id: str | None, epoch: int) -> None:
         if group.type == "share" or (member_id is None and epoch < 0):
-            return Errors.NONE
+            return
         if member_id is None:
-            return Errors.UNKNOWN_SERVER_ERROR
+            raise Refusal(Errors.UNKNOWN_SERVER_ERROR)
         if member_id not in group.members:
-            return Errors.UNKNOWN_MEMBER_ID
+            raise Refusal(Errors.UNKNOWN_MEMBER_ID)
         member = group.members[member_id]
-        if epoch == member.member_epoch:
-            return Errors.NONE
-        return Errors.ILLEGAL_GENERATION if member.uses_classic_protocol else Errors.STALE_MEMBER_EPOCH
+        if epoch != member.member_epoch:
+            is_classic = member.uses_classic_protocol
+            raise Refusal(Errors.ILLEGAL_GENERATION if is_classic else Errors.STALE_MEMBER_EPOCH)
 
 
 def _find_epochs(member: ModernMember) -> dict[tuple[str | None, int], int]:
@@ -291,9 +298,3 @@ def _find_epochs(member: ModernMember) -> dict[tuple[str | None, int], int]:
         for topic_id, epochs in assignment.items()
         for number, since in epochs.items()
     }
-
-
-def _require_group(group: LivingGroup | None, group_id: str, kind: str) -> ModernGroup:
-    if group is None:
-        raise Refusal(Errors.GROUP_ID_NOT_FOUND, f"{kind} {group_id} not found.")
-    return require_consumer_group(group, group_id)

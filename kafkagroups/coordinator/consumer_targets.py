@@ -16,17 +16,16 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 from xxhash import xxh3_64_digest
 
 from kafkagroups.coordinator import group_store
 from kafkagroups.coordinator.assignors import BROKER_ASSIGNORS, GroupToAssign, TargetedMember, java_sort_key
-from kafkagroups.coordinator.clock import SHORTEST_DELAY_MS, Clock
+from kafkagroups.coordinator.clock import SHORTEST_DELAY_MS
 from kafkagroups.coordinator.consumer_members import ConsumerMember, Partitions, find_static_member, read_members
-from kafkagroups.coordinator.group_store import Result
+from kafkagroups.coordinator.group_store import GroupStore, Result
 from kafkagroups.coordinator.messages import Errors, Refusal
-from kafkagroups.groups.living_groups import CONSUMER, LivingShard
+from kafkagroups.groups.group import CONSUMER
 from kafkagroups.groups.map_orders import java_map_order, java_set_order, timeline_map_order
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.topic_patterns import compile_pattern, resolve_patterns
@@ -34,8 +33,6 @@ from kafkagroups.records.consumer_group import ConsumerGroupRegularExpressionVal
 from kafkagroups.records.serde import Record
 from kafkagroups.records.wire import utf16_length, uuid_bytes
 
-Write = Callable[[str, Callable[[LivingShard], Result[None]], Callable[[Errors, str | None], None]], Any]
-"""A function (group id, handler, refuse) that handles a write, as `ConsumerGroups.write` does."""
 MIN_REFRESH_INTERVAL_MS = 10_000
 """The patterns of a group are resolved at most this often."""
 
@@ -49,10 +46,9 @@ class PatternResolver:
     Source: GroupMetadataManager.maybeUpdateRegularExpressions and handleRegularExpressionsResult (4.3.1).
     """
 
+    store: GroupStore
     image: TopicImage
-    clock: Clock
     refresh_interval_ms: int
-    write: Write
     note_topics: Callable[[str, int], None]
     _resolving: set[str] = field(default_factory=set)
     _topic_ids_by_group: dict[str, frozenset[str]] = field(default_factory=dict)
@@ -77,7 +73,7 @@ class PatternResolver:
         is_new = after.regex not in (None, before.regex) and count_subscribers(members, after.regex) == 0
         if not is_new and not any(member.regex for member in members.values()):
             return
-        now_ms = self.clock.now_ms
+        now_ms = self.store.clock.now_ms
         last_ms = next((value.timestamp for value in group.resolved.values()), None)
         waits = last_ms is not None and now_ms <= last_ms + MIN_REFRESH_INTERVAL_MS
         if group.group_id in self._resolving or waits:
@@ -95,12 +91,12 @@ class PatternResolver:
                 for pattern, names in resolve_patterns(ordered, self.image.partition_counts).items()
             }
             store = partial(self._store, group.group_id, resolved, self._topic_ids())
-            self.clock.after(SHORTEST_DELAY_MS, store)
+            self.store.clock.after(SHORTEST_DELAY_MS, store)
 
     def _store(self, group_id: str, resolved: Resolved, topic_ids: frozenset[str]) -> None:
-        def store(shard: LivingShard) -> Result[None]:
-            group = shard.groups.get(group_id)
-            if not isinstance(group, ModernGroup) or group.type != CONSUMER:
+        def store() -> Result[None]:
+            group = self.store.find_modern_group(group_id)
+            if group is None or group.type != CONSUMER:
                 return Result(None)
             self._topic_ids_by_group[group_id] = topic_ids
             return Result(None, self._build_records(group, resolved))
@@ -109,7 +105,7 @@ class PatternResolver:
             self.forget(group_id)
 
         self._resolving.discard(group_id)
-        self.write(group_id, store, resolve_again)
+        self.store.write(group_id, store, resolve_again)
 
     def _build_records(self, group: ModernGroup, resolved: Resolved) -> list[Record]:
         members = read_members(group)

@@ -1,15 +1,8 @@
 """A recorded conversation: the lines of its file (a header, then requests and events), the fields that each must have,
 and what the recording decides because no request contains it: ids of members and topics, and open transactions.
 
-A shape, which describes a JSON value, is one of:
-
-    a type            a value of that type (`bytes` is base64 text)
-    {name: shape}     an object with these fields; if a name ends with `?`, the field may be missing
-    {str: shape}      an object with any field names, whose values have this shape
-    [shape]           a list whose elements have this shape
-    (shape, None)     a value of this shape, or null
-
-Only the fields that the replay (player.py) reads are checked.
+msgspec checks the fields that the replay (player.py) reads. `fields` describes an object with them; if a name ends with
+`?`, the field may be missing, and bytes are base64 text.
 
 `Transactions` replaces Kafka's transaction coordinator, which a group coordinator asks one question: is this partition
 in the producer's open transaction?
@@ -26,121 +19,129 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from types import GenericAlias
 from typing import IO, Any
 from uuid import NAMESPACE_URL, uuid5
 
+import msgspec
+
 from kafkagroups.coordinator.messages import Errors
 from kafkagroups.coordinator.recorded_requests import Json
-from kafkagroups.errors import UsageError, join_path
+from kafkagroups.errors import UsageError
 from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.helpers import read_lines
 from kafkagroups.log.folders import open_log
 from kafkagroups.log.segment_file import check_regular
 from kafkagroups.records.serde import Record, decode
 
-Shape = Any
-
-TEXT_OR_NULL = (str, None)
-TEXTS = ("groupId", "memberId", "name", "protocolType", "resourceName", "topicId", "transactionalId")
+TEXTS = (
+    *("groupId", "memberId", "name", "protocolType", "resourceName", "topicId", "transactionalId"),
+    *("api", "broker", "client_id", "event", "marker", "why"),
+)
 NUMBERS = (
-    *("committedLeaderEpoch", "committedOffset", "commitTimestamp", "configOperation", "count", "generationId"),
-    *("generationIdOrMemberEpoch", "memberEpoch", "numPartitions", "partitionIndex", "producerEpoch", "producerId"),
-    *("rebalanceTimeoutMs", "resourceType", "retentionTimeMs", "sessionTimeoutMs"),
+    *("committedLeaderEpoch", "committedOffset", "commitTimestamp", "configOperation", "count", "errorCode"),
+    *("generationId", "generationIdOrMemberEpoch", "memberEpoch", "numPartitions", "partitionIndex", "producerEpoch"),
+    *("producerId", "rebalanceTimeoutMs", "resourceType", "retentionTimeMs", "sessionTimeoutMs"),
+    *("api_version", "first", "ms", "n", "partition", "producer_epoch", "producer_id", "start_ms", "up_ms"),
 )
 NULLABLE_TEXTS = (
     *("committedMetadata", "groupInstanceId", "instanceId", "protocolName", "rackId", "serverAssignor"),
     *("subscribedTopicRegex", "value"),
 )
-FIELD_SHAPES: dict[str, Shape] = {
+FIELD_TYPES: dict[str, Any] = {
     **dict.fromkeys(TEXTS, str),
     **dict.fromkeys(NUMBERS, int),
-    **dict.fromkeys(NULLABLE_TEXTS, TEXT_OR_NULL),
-    "includeAuthorizedOperations": bool,
-    "requireStable": bool,
-    "partitionIndexes": [int],
-    "subscribedTopicNames": ([str], None),
-    "protocols": [{"name": str, "metadata": bytes}],
-    "assignments": [{"memberId": str, "assignment": bytes}],
+    **dict.fromkeys(NULLABLE_TEXTS, str | None),
+    **dict.fromkeys(("includeAuthorizedOperations", "requireStable"), bool),
+    **dict.fromkeys(("metadata", "assignment"), bytes),
+    **dict.fromkeys(("groupIds", "groupsNames"), list[str]),
+    **dict.fromkeys(("subscribedTopicNames", "statesFilter", "typesFilter"), list[str] | None),
+    **dict.fromkeys(("config", "request"), dict),
+    "partitionIndexes": list[int],
 }
-"""The shapes of the fields of requests, by name."""
+"""The types of fields, by name."""
 
 
-def shape(*names: str, **others: Shape) -> Shape:
-    """`others` are fields whose shape depends on the request."""
-    return {**{name: FIELD_SHAPES[name.rstrip("?")] for name in names}, **others}
+def fields(*names: str, **others: Any) -> Any:
+    """Return the type of an object. `others` are fields whose type depends on the object."""
+    types = {name: FIELD_TYPES[name.rstrip("?")] for name in names} | others
+    required = [(name, field_type) for name, field_type in types.items() if not name.endswith("?")]
+    optional = [(name.rstrip("?"), field_type, None) for name, field_type in types.items() if name.endswith("?")]
+    return msgspec.defstruct("Fields", [*required, *optional])
 
 
-COMMITTED = [
-    shape("partitionIndex", "committedOffset", "committedMetadata", "committedLeaderEpoch?", "commitTimestamp?")
-]
-COMMITTED_TOPICS = [shape("name", partitions=COMMITTED)]
-COMMITTED_TOPIC_IDS = [shape("topicId", partitions=COMMITTED)]
-FETCHING_MEMBER = {"groupId": str, "memberId?": TEXT_OR_NULL, "memberEpoch?": int}
-FETCHED_GROUP = {**FETCHING_MEMBER, "topics": ([shape("name", "partitionIndexes")], None)}
-FETCHED_GROUP_BY_ID = {**FETCHING_MEMBER, "topics": ([shape("topicId", "partitionIndexes")], None)}
-JOIN_GROUP = shape("groupId", "memberId", "groupInstanceId?", "sessionTimeoutMs", "protocolType", "protocols")
-HEARTBEAT = shape("groupId", "generationId", "memberId", "groupInstanceId?")
-OFFSET_COMMIT = shape("groupId", "generationIdOrMemberEpoch", "memberId", "groupInstanceId?", "retentionTimeMs?")
-TXN_OFFSET_COMMIT = shape(
+def list_of(*names: str, **others: Any) -> Any:
+    return GenericAlias(list, fields(*names, **others))
+
+
+OFFSETS = list_of("partitionIndex", "committedOffset", "committedMetadata", "committedLeaderEpoch?", "commitTimestamp?")
+COMMITTED = list_of("name", partitions=OFFSETS)
+COMMITTED_BY_ID = list_of("topicId", partitions=OFFSETS)
+FETCHED = list_of("name", "partitionIndexes") | None
+FETCHED_BY_ID = list_of("topicId", "partitionIndexes") | None
+FETCHING_MEMBER = {"memberId?": str | None, "memberEpoch?": int}
+JOIN_GROUP = ("groupId", "memberId", "groupInstanceId?", "sessionTimeoutMs", "protocolType")
+PROTOCOLS = list_of("name", "metadata")
+HEARTBEAT = ("groupId", "generationId", "memberId", "groupInstanceId?")
+OFFSET_COMMIT = ("groupId", "generationIdOrMemberEpoch", "memberId", "groupInstanceId?", "retentionTimeMs?")
+TXN_OFFSET_COMMIT = (
     *("transactionalId", "producerId", "producerEpoch", "groupId", "generationId?", "generationIdOrMemberEpoch?"),
     *("memberId?", "groupInstanceId?"),
 )
-REQUEST_SHAPES: dict[str, Shape] = {
-    "JoinGroup": JOIN_GROUP,
-    "SyncGroup": {**HEARTBEAT, "protocolType?": TEXT_OR_NULL, **shape("protocolName?", "assignments")},
-    "Heartbeat": HEARTBEAT,
-    "LeaveGroup": shape("groupId", "memberId"),
-    "OffsetCommit": shape("groupId", topics=COMMITTED_TOPICS),
-    "TxnOffsetCommit": {**TXN_OFFSET_COMMIT, "topics": COMMITTED_TOPICS},
-    "OffsetFetch": FETCHED_GROUP,
-    "DescribeGroups": {"groups": [str], **shape("includeAuthorizedOperations?")},
-    "ListGroups": {"statesFilter?": ([str], None), "typesFilter?": ([str], None)},
-    "DeleteGroups": {"groupsNames": [str]},
-    "ConsumerGroupHeartbeat": {
-        **shape("groupId", "memberId", "memberEpoch", "instanceId?", "rackId?", "rebalanceTimeoutMs?"),
-        **shape("subscribedTopicNames?", "subscribedTopicRegex?", "serverAssignor?"),
-        "topicPartitions?": ([{"topicId": str, "partitions": [int]}], None),
-    },
-    "ConsumerGroupDescribe": {"groupIds": [str], **shape("includeAuthorizedOperations?")},
-    "OffsetDelete": shape("groupId", topics=[shape("name", partitions=[shape("partitionIndex")])]),
-    "InitProducerId": {"transactionalId": TEXT_OR_NULL},
-    "AddOffsetsToTxn": shape("transactionalId", "groupId"),
-    "EndTxn": shape("transactionalId"),
-    "CreateTopics": {"topics": [shape("name", "numPartitions")]},
-    "CreatePartitions": {"topics": [shape("name", "count")]},
-    "IncrementalAlterConfigs": {
-        "resources": [shape("resourceType", "resourceName", configs=[shape("name", "configOperation", "value")])]
-    },
+REQUEST_TYPES: dict[tuple[str, int], Any] = {
+    ("JoinGroup", 0): fields(*JOIN_GROUP, protocols=PROTOCOLS),
+    ("JoinGroup", 1): fields(*JOIN_GROUP, "rebalanceTimeoutMs", protocols=PROTOCOLS),
+    ("SyncGroup", 0): fields(
+        *(*HEARTBEAT, "protocolName?"),
+        **{"protocolType?": str | None},
+        assignments=list_of("memberId", "assignment"),
+    ),
+    ("Heartbeat", 0): fields(*HEARTBEAT),
+    ("LeaveGroup", 0): fields("groupId", "memberId"),
+    ("LeaveGroup", 3): fields("groupId", members=list_of("memberId", "groupInstanceId?")),
+    ("OffsetCommit", 0): fields("groupId", topics=COMMITTED),
+    ("OffsetCommit", 1): fields(*OFFSET_COMMIT, topics=COMMITTED),
+    ("OffsetCommit", 10): fields(*OFFSET_COMMIT, topics=COMMITTED_BY_ID),
+    ("TxnOffsetCommit", 0): fields(*TXN_OFFSET_COMMIT, topics=COMMITTED),
+    ("TxnOffsetCommit", 6): fields(*TXN_OFFSET_COMMIT, topics=COMMITTED_BY_ID),
+    ("OffsetFetch", 0): fields("groupId", topics=FETCHED),
+    ("OffsetFetch", 8): fields("requireStable?", groups=list_of("groupId", **FETCHING_MEMBER, topics=FETCHED)),
+    ("OffsetFetch", 10): fields("requireStable?", groups=list_of("groupId", **FETCHING_MEMBER, topics=FETCHED_BY_ID)),
+    ("DescribeGroups", 0): fields("includeAuthorizedOperations?", groups=list[str]),
+    ("ListGroups", 0): fields("statesFilter?", "typesFilter?"),
+    ("DeleteGroups", 0): fields("groupsNames"),
+    ("ConsumerGroupHeartbeat", 0): fields(
+        *("groupId", "memberId", "memberEpoch", "instanceId?", "rackId?", "rebalanceTimeoutMs?"),
+        *("subscribedTopicNames?", "subscribedTopicRegex?", "serverAssignor?"),
+        **{"topicPartitions?": list_of("topicId", partitions=list[int]) | None},
+    ),
+    ("ConsumerGroupDescribe", 0): fields("groupIds", "includeAuthorizedOperations?"),
+    ("OffsetDelete", 0): fields("groupId", topics=list_of("name", partitions=list_of("partitionIndex"))),
+    ("InitProducerId", 0): fields(transactionalId=str | None),
+    ("AddOffsetsToTxn", 0): fields("transactionalId", "groupId"),
+    ("EndTxn", 0): fields("transactionalId"),
+    ("CreateTopics", 0): fields(topics=list_of("name", "numPartitions")),
+    ("CreatePartitions", 0): fields(topics=list_of("name", "count")),
+    ("IncrementalAlterConfigs", 0): fields(
+        resources=list_of("resourceType", "resourceName", configs=list_of("name", "configOperation", "value"))
+    ),
 }
-LATER_REQUEST_SHAPES: dict[str, dict[int, Shape]] = {
-    "JoinGroup": {1: {**JOIN_GROUP, **shape("rebalanceTimeoutMs")}},
-    "LeaveGroup": {3: shape("groupId", members=[shape("memberId", "groupInstanceId?")])},
-    "OffsetCommit": {
-        1: {**OFFSET_COMMIT, "topics": COMMITTED_TOPICS},
-        10: {**OFFSET_COMMIT, "topics": COMMITTED_TOPIC_IDS},
-    },
-    "TxnOffsetCommit": {6: {**TXN_OFFSET_COMMIT, "topics": COMMITTED_TOPIC_IDS}},
-    "OffsetFetch": {
-        8: {"groups": [FETCHED_GROUP], **shape("requireStable?")},
-        10: {"groups": [FETCHED_GROUP_BY_ID], **shape("requireStable?")},
-    },
-}
-"""By API whose request fields changed, and by the first version with the new fields: the shape since this version."""
-COMMIT_RESPONSE = {"topics?": [{"topicId?": str, "partitions": [{"errorCode": int}]}]}
-RESPONSE_SHAPES: dict[str, Shape] = {
+"""By API, and by the first version with these fields: the type of the request."""
+COMMIT_RESPONSE = fields(**{"topics?": list_of(**{"topicId?": str}, partitions=list_of("errorCode"))})
+RESPONSE_TYPES: dict[str, Any] = {
     "OffsetCommit": COMMIT_RESPONSE,
     "TxnOffsetCommit": COMMIT_RESPONSE,
-    "JoinGroup": {"memberId": str},
-    "InitProducerId": {"errorCode": int, "producerId": int, "producerEpoch": int},
-    "AddOffsetsToTxn": {"errorCode": int},
-    "EndTxn": {"errorCode": int},
-    "CreateTopics": {"topics": [{"name": str, "errorCode": int, "numPartitions?": int}]},
-    "CreatePartitions": {"results": [{"name": str, "errorCode": int}]},
-    "IncrementalAlterConfigs": {"responses": [{"resourceName": str, "errorCode": int}]},
-    "DeleteTopics": {"responses": [{"name": TEXT_OR_NULL, "errorCode": int}]},
+    "JoinGroup": fields("memberId"),
+    "InitProducerId": fields("errorCode", "producerId", "producerEpoch"),
+    "AddOffsetsToTxn": fields("errorCode"),
+    "EndTxn": fields("errorCode"),
+    "CreateTopics": fields(topics=list_of("name", "errorCode", "numPartitions?")),
+    "CreatePartitions": fields(results=list_of("name", "errorCode")),
+    "IncrementalAlterConfigs": fields(responses=list_of("resourceName", "errorCode")),
+    "DeleteTopics": fields(responses=list_of("errorCode", name=str | None)),
 }
 """The fields that the replay reads from a recorded response."""
-HEADER_LINE = {"broker": str, "config": dict, "partitions": int, "topics": {str: int}, "start_ms": int}
+HEADER_LINE = fields("broker", "config", "start_ms", partitions=int, topics=dict[str, int])
 """The first line of a conversation.
 
     broker        the Kafka version of the recorded broker
@@ -148,95 +149,47 @@ HEADER_LINE = {"broker": str, "config": dict, "partitions": int, "topics": {str:
     topics        the partition count of each other topic
     start_ms      in ms since 1970; all other times are in ms since `start_ms`
 """
-REQUEST_LINE = {
-    "n": int,
-    "ms": int,
-    "api": str,
-    "api_version": int,
-    "client_id": str,
-    "request": dict,
-    "appended?": ([{"partition": int, "first": int}], None),
-}
+LINE = fields("ms", "api?", "event?")
+REQUEST_LINE = fields(
+    *("n", "ms", "api", "api_version", "client_id", "request"),
+    **{"appended?": list_of("partition", "first") | None},
+    response=dict | None,
+)
 """A request. `n` is the number of the request, and `ms` is the time at which the client sent the request."""
-EVENT_LINES: dict[str, Shape] = {
-    "restart": {"ms": int, "up_ms": int},
-    "append": {
-        "ms": int,
-        "why": str,
-        "marker?": str,
-        "producer_id?": int,
-        "producer_epoch?": int,
-        "appended": [{"partition": int}],
-    },
+EVENT_LINES: dict[str, Any] = {
+    "restart": fields("ms", "up_ms"),
+    "append": fields("ms", "why", "marker?", appended=list_of("partition")),
 }
 """The events. "restart": the broker is down from `ms` to `up_ms`. "append": the broker appended batches to the log.
 
 `why` is the reason for the append. If the append is a transaction marker, `marker` is "COMMIT" or "ABORT".
 """
-TYPE_NAMES = {str: "a string", int: "a whole number", bool: "true or false", bytes: "base64", dict: "an object"}
+MARKER_LINE = fields("producer_id", "producer_epoch")
 
 
 def check_line(line: Any) -> None:
     """Raise UsageError with the wrong field if a line after the header cannot be replayed."""
-    check(line, {"ms": int})
+    check(line, LINE)
     if "api" in line:
         check(line, REQUEST_LINE)
         api = line["api"]
-        request_shape = REQUEST_SHAPES.get(api, {})
-        for first_version, later_shape in LATER_REQUEST_SHAPES.get(api, {}).items():
-            if line["api_version"] >= first_version:
-                request_shape = later_shape
-        check(line, {"request": request_shape, "response": (RESPONSE_SHAPES.get(api, dict), None)})
+        versions = [version for name, version in REQUEST_TYPES if name == api and version <= line["api_version"]]
+        check(line["request"], REQUEST_TYPES[api, max(versions)] if versions else dict, "request")
+        check(line["response"], RESPONSE_TYPES.get(api, dict) | None, "response")
     elif "event" in line:
-        check(line, {"event": str})
-        check(line, EVENT_LINES.get(line["event"], {}))
+        check(line, EVENT_LINES.get(line["event"], LINE))
         if "marker" in line:
-            check(line, {"producer_id": int, "producer_epoch": int})
+            check(line, MARKER_LINE)
 
 
-def check(value: Any, expected: Shape, field: str = "") -> None:
-    """Raise UsageError unless the value has the shape; `field` is its path in the line."""
-    if isinstance(expected, tuple):
-        if value is not None:
-            check(value, expected[0], field)
-    elif isinstance(expected, list):
-        _require(isinstance(value, list), "a list", value, field)
-        for index, element in enumerate(value):
-            check(element, expected[0], f"{field}[{index}]")
-    elif isinstance(expected, dict):
-        _require(isinstance(value, dict), "an object", value, field)
-        for name, inner_shape in expected.items():
-            if name is str:
-                for key, inner_value in value.items():
-                    check(inner_value, inner_shape, join_path(field, key) if field else key)
-                continue
-            key = name.rstrip("?")
-            inner_field = join_path(field, key) if field else key
-            if key in value:
-                check(value[key], inner_shape, inner_field)
-            elif key == name:
-                raise UsageError("is missing", field=inner_field)
-    elif expected is bytes:
-        _require(isinstance(value, str) and _is_base64(value), TYPE_NAMES[bytes], value, field)
-    else:
-        # In Python a bool is also an int. In JSON true is not a number.
-        is_bool_for_int = expected is int and isinstance(value, bool)
-        _require(isinstance(value, expected) and not is_bool_for_int, TYPE_NAMES[expected], value, field)
-
-
-def _is_base64(text: str) -> bool:
+def check(value: Any, expected: Any, place: str = "") -> None:
+    """Raise UsageError unless the value has this type. `place` is its path in the line."""
     try:
-        base64.b64decode(text, validate=True)
-    except ValueError:
-        return False
-    return True
-
-
-def _require(condition: bool, expected: str, value: Any, field: str) -> None:
-    if not condition:
-        text = json.dumps(value)
-        shown_text = text if len(text) <= 40 else f"{text[:37]}..."
-        raise UsageError(f"expected {expected}, found {shown_text}", field=field or "the line")
+        msgspec.convert(value, expected)
+    except msgspec.ValidationError as error:
+        reason, _, path = str(error).rstrip("`").partition(" - at `$")
+        wrong_field = f"{place}{path}".removeprefix(".") or "the line"
+        raise UsageError(reason[:1].lower() + reason[1:], field=wrong_field) from None
 
 
 def read_conversation(path: str | Path) -> tuple[Json, list[Json]]:

@@ -25,7 +25,7 @@ from kafkagroups.coordinator.consumer_targets import TopicImage
 from kafkagroups.coordinator.group_store import Result, is_empty
 from kafkagroups.coordinator.logs import AppendListener, DiskLogs, OffsetsLogs, ignore_append
 from kafkagroups.coordinator.manager import GroupMetadataManager
-from kafkagroups.coordinator.messages import Errors, ResponseFuture
+from kafkagroups.coordinator.messages import Errors, Refusal, ResponseFuture, find_error
 from kafkagroups.coordinator.offset_requests import OffsetRequests
 from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
 from kafkagroups.coordinator.rebalance import Rebalances, cancel_timers
@@ -36,8 +36,8 @@ from kafkagroups.coordinator.request_validation import (
 )
 from kafkagroups.coordinator.settings import Settings
 from kafkagroups.errors import BadBytes, UsageError
-from kafkagroups.groups.group import ClassicState
-from kafkagroups.groups.living_groups import CONSUMER, ClassicGroup, LivingGroup
+from kafkagroups.groups.group import CONSUMER, ClassicState
+from kafkagroups.groups.living_groups import ClassicGroup, LivingGroup
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.replay import LogKeys, read_keys
 from kafkagroups.records.releases import dialect
@@ -96,7 +96,7 @@ class GroupCoordinator(MemberRequests, OffsetRequests):
         return [self._describe(group_id) for group_id in group_ids]
 
     def _describe(self, group_id: str) -> messages.DescribedGroup:
-        error = self.validator.check_request(group_id, "DESCRIBE_GROUPS", "DESCRIBE")
+        error = find_error(self.validator.check_request, group_id, "DESCRIBE_GROUPS", "DESCRIBE")
         if error is not Errors.NONE:
             return messages.DescribedGroup(error, group_id)
         with self.manager.committed():
@@ -125,7 +125,7 @@ class GroupCoordinator(MemberRequests, OffsetRequests):
                     member.group_instance_id,
                     member.client_id,
                     member.client_host,
-                    b"" if protocol is None else member.find_metadata(protocol),
+                    member.find_metadata(protocol),
                     member.assignment if is_stable or self.settings.is_at_least(4, 0) else b"",
                 )
                 for member in group.ordered_members()
@@ -188,7 +188,7 @@ class GroupCoordinator(MemberRequests, OffsetRequests):
         Source: GroupCoordinator.handleDeleteGroups, GroupCoordinatorService.deleteGroups (4.3.1).
         """
         errors = {
-            group_id: self.validator.check_request(group_id, "DELETE_GROUPS", "DELETE")
+            group_id: find_error(self.validator.check_request, group_id, "DELETE_GROUPS", "DELETE")
             for group_id in dict.fromkeys(group_ids)
         }
         accepted_ids = [group_id for group_id, error in errors.items() if error is Errors.NONE]
@@ -207,7 +207,7 @@ class GroupCoordinator(MemberRequests, OffsetRequests):
 
         def delete() -> Result[dict[str, Errors]]:
             deleted_groups: list[LivingGroup] = []
-            errors = {group_id: self._check_deletion(group_id, deleted_groups) for group_id in group_ids}
+            errors = {group_id: find_error(self._collect_empty, group_id, deleted_groups) for group_id in group_ids}
             return Result(errors, self.manager.delete_groups(deleted_groups))
 
         def wait() -> Result[dict[str, Errors]]:
@@ -218,14 +218,11 @@ class GroupCoordinator(MemberRequests, OffsetRequests):
 
         return self.manager.write(group_ids[0], wait, refuse).bind(delete_unless_refused)
 
-    def _check_deletion(self, group_id: str, deleted_groups: list[LivingGroup]) -> Errors:
-        group = self.manager.find_group(group_id)
-        if group is None or group.state is ClassicState.DEAD:
-            return self.validator.choose_error_without_group(group_id)
+    def _collect_empty(self, group_id: str, deleted_groups: list[LivingGroup]) -> None:
+        group = self.validator.find_group(group_id)
         if not is_empty(group):
-            return Errors.NON_EMPTY_GROUP
+            raise Refusal(Errors.NON_EMPTY_GROUP)
         deleted_groups.append(group)
-        return Errors.NONE
 
     # The broker
 

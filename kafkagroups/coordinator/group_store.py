@@ -203,10 +203,6 @@ class GroupStore(ABC):
     def is_loading(self, group_id: str) -> bool:
         return self.partition_for(group_id) in self.loading
 
-    def is_missing(self, group_id: str) -> bool:
-        group = self.get_group(group_id)
-        return self.is_local(group_id) and (group is None or group.state is ClassicState.DEAD)
-
     def accept_epoch(self, partition: int, epoch: int) -> bool:
         """Return False if the partition has a newer coordinator epoch. Otherwise store `epoch` and return True."""
         newest_epoch = max(epoch, self.epochs.get(partition, epoch))
@@ -289,7 +285,7 @@ class GroupStore(ABC):
 
     @abstractmethod
     def end_join(
-        self, group: ClassicGroup, *, is_new: bool, refuse: Callable[[Errors], None], tombstones: Sequence[Record]
+        self, group: ClassicGroup, *, is_new: bool, refuse: Callable[[Errors], object], tombstones: Sequence[Record]
     ) -> None:
         """Note that a JoinGroup is handled, and whether it created the group.
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from enum import IntEnum
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
-from kafkagroups.groups.living_groups import CONSUMER, ClassicGroup, ClassicMember
+from kafkagroups.groups.group import CONSUMER
+from kafkagroups.groups.living_groups import ClassicGroup, ClassicMember
 from kafkagroups.groups.offsets import TopicPartition
 
 
@@ -130,10 +131,19 @@ def convert_heartbeat_error(error: Errors, message: str | None = None) -> Errors
 class Refusal(Exception):
     """A request is refused: nothing is written, and the client gets the error and the text; None: only the error."""
 
-    def __init__(self, error: Errors, message: str | None) -> None:
+    def __init__(self, error: Errors, message: str | None = None) -> None:
         super().__init__(message or error.name)
         self.error = error
         self.message = message
+
+
+def find_error(check: Callable[..., object], *args: Any, **kwargs: Any) -> Errors:
+    """Return the error with which a check refuses its arguments; NONE if it accepts them."""
+    try:
+        check(*args, **kwargs)
+    except Refusal as refusal:
+        return refusal.error
+    return Errors.NONE
 
 
 T = TypeVar("T")
@@ -349,28 +359,17 @@ class ResponseFuture(Generic[T]):
         return f"ResponseFuture({self._value!r})" if self.done else "ResponseFuture(waiting)"
 
 
-def build_join_result(
-    group: ClassicGroup,
-    error: Errors,
-    member_id: str,
-    *,
-    leader: str | None = None,
-    with_members: bool = False,
-    skip_assignment: bool = False,
-) -> JoinGroupResult:
-    """`leader` is the leader's member id in the result; None: the current leader. `with_members` adds all members of
-    the group, as the leader needs them.
-    """
+def build_join_result(group: ClassicGroup, member_id: str, leader: str | None = None) -> JoinGroupResult:
+    """`leader` is the leader's member id in the result; None: the current leader. Only the leader gets the members."""
     leader_id = group.leader if leader is None else leader
-    members = group.ordered_members() if with_members else []
+    members = group.ordered_members() if leader_id == member_id else []
     return JoinGroupResult(
-        error,
+        Errors.NONE,
         member_id,
-        generation=group.generation,
-        protocol_type=group.protocol_type,
-        protocol=group.protocol,
-        leader=leader_id or "",
-        skip_assignment=skip_assignment,
+        group.generation,
+        group.protocol_type,
+        group.protocol,
+        leader_id or "",
         members=tuple(
             JoinedMember(member.member_id, member.group_instance_id, member.find_metadata(group.protocol))
             for member in members

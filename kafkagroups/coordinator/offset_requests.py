@@ -13,15 +13,18 @@ from functools import partial
 
 from kafkagroups.coordinator import messages
 from kafkagroups.coordinator.consumer_requests import ConsumerGroupRequests
-from kafkagroups.coordinator.group_store import NO_PRODUCER, AnswerCommit, Producer, Result
+from kafkagroups.coordinator.group_store import NO_PRODUCER, AnswerCommit, Result
 from kafkagroups.coordinator.messages import CommitErrors, Errors, Refusal, ResponseFuture
-from kafkagroups.coordinator.request_validation import PARTITION_ERRORS, ListOf, check_fields, check_fields_of
-from kafkagroups.groups.group import ClassicState
-from kafkagroups.groups.living_groups import CONSUMER, NOT_APPENDED, ClassicGroup, LivingGroup
-from kafkagroups.groups.modern_group import ModernGroup
+from kafkagroups.coordinator.request_validation import ListOf, check_fields, check_fields_of
+from kafkagroups.groups.group import CONSUMER, ClassicState
+from kafkagroups.groups.living_groups import NOT_APPENDED, ClassicGroup, LivingGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
+from kafkagroups.records.releases import Version
 from kafkagroups.records.wire import INT32, to_int64, utf16_length
 
+FIRST_WITH_TOPIC_ID: Version = (4, 1)
+FIRST_WITH_TOPIC_ID_IN_TRANSACTIONS: Version = (4, 4)
+"""The first versions that store the topic's id with a commit."""
 _Commits = Mapping[TopicPartition, messages.OffsetCommit]
 
 
@@ -47,7 +50,8 @@ class OffsetRequests(ConsumerGroupRequests):
             group = self._find_group(request, offsets)
             if isinstance(group, ClassicGroup) and group.state is not ClassicState.EMPTY:
                 self.rebalances.restart_session(group, group.members[request.member_id])
-            self._store(group, offsets, partial(self._build_stored_offset, request.retention_ms), answer)
+            built = self._build_offsets(offsets, FIRST_WITH_TOPIC_ID, request.retention_ms)
+            self.manager.store_offsets(group, built, answer, NO_PRODUCER)
 
         return self._store_accepted(request.group_id, request.offsets, store)
 
@@ -66,7 +70,8 @@ class OffsetRequests(ConsumerGroupRequests):
         def store(offsets: _Commits, answer: AnswerCommit) -> None:
             group = self._find_group_in_transaction(request, offsets)
             producer = (request.producer_id, request.producer_epoch)
-            self._store(group, offsets, self._build_pending_offset, answer, producer)
+            built = self._build_offsets(offsets, FIRST_WITH_TOPIC_ID_IN_TRANSACTIONS)
+            self.manager.store_offsets(group, built, answer, producer)
 
         if not self.validator.authorize("WRITE", "TRANSACTIONAL_ID", request.transactional_id):
             error = Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -89,60 +94,45 @@ class OffsetRequests(ConsumerGroupRequests):
 
         return self._store_accepted(group_id, offsets, store)
 
-    def _store(
-        self,
-        group: LivingGroup | Errors,
-        offsets: _Commits,
-        build: Callable[[TopicPartition, messages.OffsetCommit], OffsetAndMetadata],
-        answer: AnswerCommit,
-        producer: Producer = NO_PRODUCER,
-    ) -> None:
-        if isinstance(group, Errors):
-            answer(dict.fromkeys(offsets, group))
-            return
-        built = {partition: build(partition, offset) for partition, offset in offsets.items()}
-        self.manager.store_offsets(group, built, answer, producer)
-
-    def _find_group(self, request: messages.OffsetCommitRequest, offsets: _Commits) -> LivingGroup | Errors:
-        """Return the group, which a commit without a generation creates, or the error that refuses the commit."""
+    def _find_group(self, request: messages.OffsetCommitRequest, offsets: _Commits) -> LivingGroup:
+        """Return the group, which a commit without a generation creates."""
         group_id = request.group_id
-        error = self.validator.check_group(group_id, "OFFSET_COMMIT")
-        if error is not Errors.NONE:
-            return error
+        self.validator.check_group(group_id, "OFFSET_COMMIT")
+        self.validator.check_partition(group_id)
         modern_group = self.manager.find_modern_group(group_id)
         if modern_group is not None:
-            return self._validate_modern_commit(modern_group, request, offsets) or modern_group
+            self._validate_modern_commit(modern_group, request, offsets)
+            return modern_group
         group = self.manager.get_or_create(group_id) if request.generation < 0 else self.manager.get_group(group_id)
         if group is None:
             knows_group_errors = request.supports_group_not_found and self.settings.is_at_least(4, 0)
-            return Errors.GROUP_ID_NOT_FOUND if knows_group_errors else Errors.ILLEGAL_GENERATION
-        return self.validator.validate_commit(group, request) or group
+            raise Refusal(Errors.GROUP_ID_NOT_FOUND if knows_group_errors else Errors.ILLEGAL_GENERATION)
+        self.validator.validate_commit(group, request)
+        return group
 
-    def _find_group_in_transaction(
-        self, request: messages.TxnOffsetCommitRequest, offsets: _Commits
-    ) -> LivingGroup | Errors:
-        """Return the group of a transactional commit, or the error that refuses the commit.
+    def _find_group_in_transaction(self, request: messages.TxnOffsetCommitRequest, offsets: _Commits) -> LivingGroup:
+        """Return the group of a transactional commit.
 
         Up to 3.9, a group that does not exist is created before the transaction is checked. Since 4.0 the transaction
         comes first, even before the group's partition, and a commit with a generation creates no group.
         """
         group_id = request.group_id
         is_classic = self.settings.is_before(4, 0)
-        error = self.validator.check_group(group_id, "TXN_OFFSET_COMMIT")
-        if is_classic and error is Errors.NONE:
+        self.validator.check_group(group_id, "TXN_OFFSET_COMMIT")
+        if is_classic:
+            self.validator.check_partition(group_id)
             self.manager.get_or_create(group_id)
-            error = self._verify(request)
-        elif not is_classic and error in (Errors.NONE, *PARTITION_ERRORS):
-            error = self._verify(request) or error
-        if error is not Errors.NONE:
-            return error
+        self._verify(request)
+        self.validator.check_partition(group_id)
         modern_group = self.manager.find_modern_group(group_id)
         if modern_group is not None:
-            return self._validate_modern_commit(modern_group, request, offsets) or modern_group
+            self._validate_modern_commit(modern_group, request, offsets)
+            return modern_group
         if not is_classic and request.generation >= 0 and self.manager.get_group(group_id) is None:
-            return Errors.ILLEGAL_GENERATION
+            raise Refusal(Errors.ILLEGAL_GENERATION)
         group = self.manager.get_or_create(group_id)
-        return self.validator.validate_txn_commit(group, request) or group
+        self.validator.validate_txn_commit(group, request)
+        return group
 
     def _store_accepted(
         self, group_id: str, offsets: _Commits, store: Callable[[_Commits, AnswerCommit], None]
@@ -159,10 +149,13 @@ class OffsetRequests(ConsumerGroupRequests):
             all_errors = {**errors, **refused_partitions}
             response.complete({partition: all_errors[partition] for partition in offsets})
 
-        if accepted_offsets:
-            store(accepted_offsets, answer)
-        else:
-            answer({})
+        try:
+            if accepted_offsets:
+                store(accepted_offsets, answer)
+            else:
+                answer({})
+        except Refusal as refusal:
+            answer(dict.fromkeys(accepted_offsets, refusal.error))
         return response
 
     def _store_in_zookeeper(self, group_id: str, partition: TopicPartition, offset: messages.OffsetCommit) -> Errors:
@@ -173,24 +166,36 @@ class OffsetRequests(ConsumerGroupRequests):
         self.validator.zookeeper[group_id, partition.topic, partition.partition] = offset.offset
         return Errors.NONE
 
-    def _verify(self, request: messages.TxnOffsetCommitRequest) -> Errors:
+    def _verify(self, request: messages.TxnOffsetCommitRequest) -> None:
         """Ask the transaction coordinator whether the transaction includes the group's partition (since 3.7).
 
         Before 3.8, or if the client does not support TRANSACTION_ABORTABLE, it gets INVALID_TXN_STATE instead.
         """
         if self.settings.is_before(3, 7):
-            return Errors.NONE
+            return
         partition = self.manager.partition_for(request.group_id)
         error = self.validator.verify(request.transactional_id, request.producer_id, request.producer_epoch, partition)
         can_send_abortable_error = request.supports_abortable_error and self.settings.is_at_least(3, 8)
         if error is Errors.TRANSACTION_ABORTABLE and not can_send_abortable_error:
             error = Errors.INVALID_TXN_STATE
-        if self.settings.is_at_least(4, 0):
-            return messages.convert_event_error(error)
-        return messages.convert_commit_append_error(error, verifies_transactions=True)
+        if error is not Errors.NONE and self.settings.is_at_least(4, 0):
+            raise Refusal(messages.convert_event_error(error))
+        if error is not Errors.NONE:
+            raise Refusal(messages.convert_commit_append_error(error, verifies_transactions=True))
 
-    def _build_stored_offset(
-        self, retention_ms: int, partition: TopicPartition, offset: messages.OffsetCommit
+    def _build_offsets(
+        self, commits: _Commits, first_with_topic_id: Version, retention_ms: int = -1
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        has_topic_id = self.settings.version >= first_with_topic_id
+        return {
+            partition: self._build_offset(
+                offset, retention_ms, self.validator.topic_ids.get(partition.topic) if has_topic_id else None
+            )
+            for partition, offset in commits.items()
+        }
+
+    def _build_offset(
+        self, offset: messages.OffsetCommit, retention_ms: int, topic_id: str | None
     ) -> OffsetAndMetadata:
         """`retention_ms` is -1 if the client sent none.
 
@@ -202,18 +207,22 @@ class OffsetRequests(ConsumerGroupRequests):
         now_ms = self.clock.now_ms
         timestamp_ms = now_ms if offset.timestamp == -1 else offset.timestamp
         if self.settings.is_at_least(2, 1):
+            commit_timestamp = timestamp_ms
             expire_timestamp = None if retention_ms == -1 else to_int64(now_ms + retention_ms)
-            topic_id = self.validator.topic_ids.get(partition.topic) if self.settings.is_at_least(4, 1) else None
-            return _build_offset(offset, timestamp_ms, expire_timestamp, topic_id)
-        kept_ms = self.settings.offsets_retention_ms if retention_ms == -1 else retention_ms
-        return _build_offset(offset, now_ms, to_int64(timestamp_ms + kept_ms))
-
-    def _build_pending_offset(self, partition: TopicPartition, offset: messages.OffsetCommit) -> OffsetAndMetadata:
-        """Since 2.1, it has no expire timestamp. It has the topic's id since 4.4; a plain commit since 4.1."""
-        now_ms = self.clock.now_ms
-        expire_timestamp = None if self.settings.is_at_least(2, 1) else now_ms + self.settings.offsets_retention_ms
-        topic_id = self.validator.topic_ids.get(partition.topic) if self.settings.is_at_least(4, 4) else None
-        return _build_offset(offset, now_ms, expire_timestamp, topic_id)
+        else:
+            commit_timestamp = now_ms
+            kept_ms = self.settings.offsets_retention_ms if retention_ms == -1 else retention_ms
+            expire_timestamp = to_int64(timestamp_ms + kept_ms)
+        return OffsetAndMetadata(
+            offset.offset,
+            offset.metadata or "",
+            commit_timestamp,
+            offset.leader_epoch,
+            expire_timestamp,
+            topic_id=topic_id,
+            record_offset=NOT_APPENDED,
+            batch_offset=NOT_APPENDED,
+        )
 
     # Deletions and expiry
 
@@ -227,12 +236,9 @@ class OffsetRequests(ConsumerGroupRequests):
         group subscribes to the topic. That of the whole request is GROUP_ID_NOT_FOUND, or NON_EMPTY_GROUP if the group
         has members and its protocol type is not "consumer". Source: GroupCoordinator.handleDeleteOffsets.
         """
-        error = self.validator.check_request(group_id, "OFFSET_DELETE", "DELETE")
-        if error is not Errors.NONE:
-            return ResponseFuture.of(messages.OffsetDeleteResult(error))
-        errors = self.validator.find_refused_partitions(partitions)
 
         def delete() -> Result[messages.OffsetDeleteResult]:
+            errors = self.validator.find_refused_partitions(partitions)
             group, topics = self._find_subscribed_topics(group_id)
             for partition in partitions:
                 is_subscribed = topics is None or partition.topic in topics
@@ -240,24 +246,21 @@ class OffsetRequests(ConsumerGroupRequests):
             deleted = [partition for partition in partitions if errors[partition] is Errors.NONE]
             return Result(messages.OffsetDeleteResult(Errors.NONE, errors), self.manager.delete_offsets(group, deleted))
 
-        return self.manager.write(group_id, delete, lambda error, _: messages.OffsetDeleteResult(error))
+        check = partial(self.validator.check_request, group_id, "OFFSET_DELETE", "DELETE")
+        return self._handle(group_id, check, delete, lambda error, _: messages.OffsetDeleteResult(error))
 
     def _find_subscribed_topics(self, group_id: str) -> tuple[LivingGroup, Collection[str] | None]:
         """Return the group and the topics whose offsets stay, because its members subscribe to them.
 
         None counts as every topic: a subscription cannot be read. Raises Refusal.
         """
-        group = self.manager.find_group(group_id)
-        if isinstance(group, ModernGroup):
-            if group.type == "share":
-                raise Refusal(Errors.GROUP_ID_NOT_FOUND, None)
-            return group, group.subscribed_topics
-        if group is None or group.state is ClassicState.DEAD:
-            raise Refusal(self.validator.choose_error_without_group(group_id), None)
+        group = self.validator.find_group(group_id)
+        if group.type == "share":
+            raise Refusal(Errors.GROUP_ID_NOT_FOUND)
         if group.state is ClassicState.EMPTY:
             return group, frozenset()
-        if group.protocol_type != CONSUMER:
-            raise Refusal(Errors.NON_EMPTY_GROUP, None)
+        if isinstance(group, ClassicGroup) and group.protocol_type != CONSUMER:
+            raise Refusal(Errors.NON_EMPTY_GROUP)
         return group, group.subscribed_topics
 
     @check_fields()
@@ -309,28 +312,20 @@ class OffsetRequests(ConsumerGroupRequests):
         Since 4.0, a stable fetch is a write without records: it sees all that is appended, and waits for the log.
         Source: GroupCoordinator.handleFetchOffsets.
         """
-        error = self.validator.check_request(request.group_id, "OFFSET_FETCH", "DESCRIBE")
-        if error is not Errors.NONE:
-            return ResponseFuture.of(messages.OffsetFetchResult(error))
-        if not request.require_stable:
-            with self.manager.committed():
-                return ResponseFuture.of(self._answer(request))
+        try:
+            self.validator.check_request(request.group_id, "OFFSET_FETCH", "DESCRIBE")
+            if not request.require_stable:
+                with self.manager.committed():
+                    return ResponseFuture.of(self._fetch(request).response)
+        except Refusal as refusal:
+            return ResponseFuture.of(messages.OffsetFetchResult(refusal.error))
+        return self.manager.write(request.group_id, partial(self._fetch, request), _refuse_fetch)
 
-        def handle() -> Result[messages.OffsetFetchResult]:
-            result = self._answer(request)
-            if result.error is not Errors.NONE:
-                raise Refusal(result.error, None)
-            return Result(result)
-
-        return self.manager.write(request.group_id, handle, _refuse_fetch)
-
-    def _answer(self, request: messages.OffsetFetchRequest) -> messages.OffsetFetchResult:
+    def _fetch(self, request: messages.OffsetFetchRequest) -> Result[messages.OffsetFetchResult]:
         """If the request names topics by id, leave out offsets that were committed for another topic of the name."""
         group = self.manager.find_modern_group(request.group_id)
         if group is not None:
-            error = self._validate_modern_fetch(group, request.member_id, request.member_epoch)
-            if error is not Errors.NONE:
-                return messages.OffsetFetchResult(error)
+            self._validate_modern_fetch(group, request.member_id, request.member_epoch)
         requested_partitions = None if request.partitions is None else list(request.partitions)
         offsets = self.manager.get_offsets(
             request.group_id, requested_partitions, require_stable=request.require_stable
@@ -346,7 +341,7 @@ class OffsetRequests(ConsumerGroupRequests):
                 del offsets[partition]
             else:
                 offsets[partition] = messages.FetchedOffset(error=Errors.TOPIC_AUTHORIZATION_FAILED)
-        return messages.OffsetFetchResult(Errors.NONE, offsets)
+        return Result(messages.OffsetFetchResult(Errors.NONE, offsets))
 
     @check_fields()
     def offset_fetch_from_zookeeper(
@@ -373,21 +368,6 @@ class OffsetRequests(ConsumerGroupRequests):
         if not self.settings.zookeeper:
             error = Errors.UNSUPPORTED_VERSION
         return messages.FetchedOffset(-1 if offset is None else offset, error=error)
-
-
-def _build_offset(
-    offset: messages.OffsetCommit, commit_timestamp: int, expire_timestamp: int | None, topic_id: str | None = None
-) -> OffsetAndMetadata:
-    return OffsetAndMetadata(
-        offset.offset,
-        offset.metadata or "",
-        commit_timestamp,
-        offset.leader_epoch,
-        expire_timestamp,
-        topic_id=topic_id,
-        record_offset=NOT_APPENDED,
-        batch_offset=NOT_APPENDED,
-    )
 
 
 def _refuse_fetch(error: Errors, message: str | None) -> messages.OffsetFetchResult:

@@ -278,6 +278,8 @@ class PartitionedGroups(GroupStore):
     def __init__(self, settings: Settings, logs: OffsetsLogs, clock: Clock) -> None:
         super().__init__(settings, logs, clock)
         self.runtimes: dict[int, PartitionRuntime] = {}
+        self.after_write: list[Callable[[], None]] = []
+        """What is done after the request that is being handled."""
         self._due: list[Timer] = []
 
     # Partitions
@@ -361,7 +363,7 @@ class PartitionedGroups(GroupStore):
         return due
 
     def end_join(
-        self, group: ClassicGroup, *, is_new: bool, refuse: Callable[[Errors], None], tombstones: Sequence[Record]
+        self, group: ClassicGroup, *, is_new: bool, refuse: Callable[[Errors], object], tombstones: Sequence[Record]
     ) -> None:
         """Append an Empty record if the JoinGroup created the group. Then run the actions that are due.
 
@@ -370,7 +372,7 @@ class PartitionedGroups(GroupStore):
         """
         if is_new:
             empty_group = self.build_group(group.group_id)
-            empty_group.state_timestamp = group.state_timestamp
+            empty_group.current_state_timestamp = group.current_state_timestamp
 
             def complete(error: Errors) -> None:
                 if error is not Errors.NONE:
@@ -390,7 +392,11 @@ class PartitionedGroups(GroupStore):
         self.find_runtime(group.group_id).append_group_records([record], complete)
 
     def write(self, group_id: str, handler: Callable[[], Result[T]], refuse: Refuse[T]) -> ResponseFuture[T]:
-        return self.find_runtime(group_id).write(lambda shard: handler(), refuse)
+        response = self.find_runtime(group_id).write(lambda shard: handler(), refuse)
+        actions, self.after_write = self.after_write, []
+        for act in actions:
+            act()
+        return response
 
     # Offsets
 

@@ -19,8 +19,8 @@ from kafkagroups.coordinator.consumer_members import (
 from kafkagroups.coordinator.consumer_targets import TopicImage, find_target
 from kafkagroups.coordinator.messages import Errors, Refusal
 from kafkagroups.coordinator.settings import ConsumerSettings
-from kafkagroups.groups.group import ClassicState
-from kafkagroups.groups.living_groups import CONSUMER, ClassicGroup, ClassicMember
+from kafkagroups.groups.group import CONSUMER, ClassicState
+from kafkagroups.groups.living_groups import ClassicGroup, ClassicMember
 from kafkagroups.groups.map_orders import timeline_map_order
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.records import consumer_protocol

@@ -210,9 +210,7 @@ class Rebalances:
     def _answer_joins(self, group: ClassicGroup) -> None:
         answers = []
         for member in group.ordered_members():
-            is_leader = member.member_id == group.leader
-            result = messages.build_join_result(group, Errors.NONE, member.member_id, with_members=is_leader)
-            answers.append((member.awaiting_join, result))
+            answers.append((member.awaiting_join, messages.build_join_result(group, member.member_id)))
             member.awaiting_join = None
             member.is_new = False
             self.restart_session(group, member)

@@ -36,10 +36,10 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypedDict, TypeVar
 
 from kafkagroups.coordinator import messages
 from kafkagroups.coordinator.group_store import GroupStore
-from kafkagroups.coordinator.messages import CommitErrors, Errors
+from kafkagroups.coordinator.messages import CommitErrors, Errors, Refusal
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.group import ClassicState
-from kafkagroups.groups.living_groups import ClassicGroup
+from kafkagroups.groups.living_groups import ClassicGroup, LivingGroup
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.log.batch import NO_PRODUCER_ID
 from kafkagroups.records.wire import INT16, INT32, INT64, MAX_STRING_BYTES
@@ -301,12 +301,9 @@ APIS_WITH_REQUIRED_GROUP_ID = (
     "LEAVE_GROUP",
     "TXN_OFFSET_COMMIT",
     "OFFSET_DELETE",
+    "CONSUMER_GROUP_DESCRIBE",
 )
 """The requests that refuse the group id "". Other requests accept it, because old clients committed offsets with it."""
-
-
-PARTITION_ERRORS = (Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.NOT_COORDINATOR)
-"""The errors about the group's partition, which since 4.0 come after those of the request."""
 
 
 def allow_all(operation: str, resource_type: str, name: str) -> bool:
@@ -318,7 +315,7 @@ def verify_all(transactional_id: str, producer_id: int, producer_epoch: int, par
 
 
 class RequestValidator:
-    """The checks of one coordinator. Each returns NONE, or the error with which the request is refused."""
+    """The checks of one coordinator. Each raises Refusal with the error with which the request is refused."""
 
     def __init__(self, manager: GroupStore, surroundings: Surroundings) -> None:
         self.manager = manager
@@ -331,28 +328,32 @@ class RequestValidator:
         self.zookeeper = {} if zookeeper is None else zookeeper
         self.is_running = True
 
-    def check_request(self, group_id: str, api: str, operation: str) -> Errors:
-        if not self.authorize(operation, "GROUP", group_id):
-            return Errors.GROUP_AUTHORIZATION_FAILED
-        return self.check_group(group_id, api)
+    def check_request(self, group_id: str, api: str, operation: str) -> None:
+        self.check_client(group_id, api, operation)
+        self.check_partition(group_id)
 
-    def check_group(self, group_id: str, api: str) -> Errors:
-        """Before 2.0, only JoinGroup needs a group id, and NOT_COORDINATOR comes before COORDINATOR_LOAD_IN_PROGRESS.
-        Since 4.0, a coordinator that is not running does not look at the group id.
+    def check_client(self, group_id: str, api: str, operation: str) -> None:
+        if not self.authorize(operation, "GROUP", group_id):
+            raise Refusal(Errors.GROUP_AUTHORIZATION_FAILED)
+        self.check_group(group_id, api)
+
+    def check_group(self, group_id: str, api: str) -> None:
+        """Before 2.0, only JoinGroup needs a group id. Since 4.0, a coordinator that is not running does not look at
+        the group id.
         """
-        if not self.is_running and self.settings.is_at_least(4, 0):
-            return Errors.COORDINATOR_NOT_AVAILABLE
-        is_before_2_0 = self.settings.is_before(2, 0)
-        needs_group_id = api == "JOIN_GROUP" if is_before_2_0 else api in APIS_WITH_REQUIRED_GROUP_ID
-        if not group_id and needs_group_id:
-            return Errors.INVALID_GROUP_ID
+        needs_group_id = api == "JOIN_GROUP" if self.settings.is_before(2, 0) else api in APIS_WITH_REQUIRED_GROUP_ID
+        if not group_id and needs_group_id and (self.is_running or self.settings.is_before(4, 0)):
+            raise Refusal(Errors.INVALID_GROUP_ID)
         if not self.is_running:
-            return Errors.COORDINATOR_NOT_AVAILABLE
-        if is_before_2_0 and not self.manager.is_local(group_id):
-            return Errors.NOT_COORDINATOR
-        if self.manager.is_loading(group_id):
-            return Errors.COORDINATOR_LOAD_IN_PROGRESS
-        return Errors.NONE if self.manager.is_local(group_id) else Errors.NOT_COORDINATOR
+            raise Refusal(Errors.COORDINATOR_NOT_AVAILABLE)
+
+    def check_partition(self, group_id: str) -> None:
+        """Before 2.0, NOT_COORDINATOR comes before COORDINATOR_LOAD_IN_PROGRESS."""
+        is_local = self.manager.is_local(group_id)
+        if self.manager.is_loading(group_id) and (is_local or self.settings.is_at_least(2, 0)):
+            raise Refusal(Errors.COORDINATOR_LOAD_IN_PROGRESS)
+        if not is_local:
+            raise Refusal(Errors.NOT_COORDINATOR)
 
     def find_refused_partitions(self, partitions: Iterable[TopicPartition]) -> CommitErrors:
         """Return an error for each partition that does not exist, or that the client may not read.
@@ -367,9 +368,13 @@ class RequestValidator:
                 errors[partition] = Errors.UNKNOWN_TOPIC_OR_PARTITION
         return errors
 
-    def choose_error_without_group(self, group_id: str) -> Errors:
-        """Return the error for a group that is not in the cache or is Dead: another broker may have it."""
-        return Errors.GROUP_ID_NOT_FOUND if self.manager.is_missing(group_id) else Errors.NOT_COORDINATOR
+    def find_group(self, group_id: str) -> LivingGroup:
+        """Return a group that is not Dead. If there is none, another broker may have it."""
+        group = self.manager.find_group(group_id)
+        if group is None or group.state is ClassicState.DEAD:
+            is_local = self.manager.is_local(group_id)
+            raise Refusal(Errors.GROUP_ID_NOT_FOUND if is_local else Errors.NOT_COORDINATOR)
+        return group
 
     def _exists(self, partition: TopicPartition) -> bool:
         if self.topics is None:
@@ -381,52 +386,54 @@ class RequestValidator:
 
     # Members
 
+    def refuse_dead(self, group: ClassicGroup) -> None:
+        """A Dead group was just deleted or has moved, so the client must find its coordinator again."""
+        if group.state is ClassicState.DEAD:
+            knows_error = self.settings.is_at_least(2, 3)
+            raise Refusal(Errors.COORDINATOR_NOT_AVAILABLE if knows_error else Errors.UNKNOWN_MEMBER_ID)
+
     def validate_member(
         self, group: ClassicGroup, member_id: str, instance_id: str | None, *, is_join_request: bool = False
-    ) -> Errors:
+    ) -> None:
         """- FENCED_INSTANCE_ID: another member has the instance id.
         - UNKNOWN_MEMBER_ID: no member has the member id, or the instance id (up to 2.8, only in JoinGroup).
         """
-        if instance_id is not None:
-            if _is_fenced(group, member_id, instance_id):
-                return Errors.FENCED_INSTANCE_ID
-            is_unused = instance_id not in group.static_members
-            if is_unused and (is_join_request or self.settings.is_at_least(3, 0)):
-                return Errors.UNKNOWN_MEMBER_ID
-        return Errors.NONE if member_id in group.members else Errors.UNKNOWN_MEMBER_ID
+        _refuse_fenced(group, member_id, instance_id)
+        needs_instance = instance_id is not None and (is_join_request or self.settings.is_at_least(3, 0))
+        if (needs_instance and instance_id not in group.static_members) or member_id not in group.members:
+            raise Refusal(Errors.UNKNOWN_MEMBER_ID)
 
-    def validate_generation(self, group: ClassicGroup | None, request: messages.RequestOfMember) -> Errors:
+    def validate_generation(self, group: ClassicGroup | None, request: messages.RequestOfMember) -> ClassicGroup:
+        """Return the group, of which the request names a member and the generation."""
         if group is None:
-            return Errors.UNKNOWN_MEMBER_ID
-        if group.state is ClassicState.DEAD:
-            return self.choose_dead_group_error()
-        error = self.validate_member(group, request.member_id, request.group_instance_id)
-        if error is not Errors.NONE:
-            return error
-        return Errors.NONE if request.generation == group.generation else Errors.ILLEGAL_GENERATION
+            raise Refusal(Errors.UNKNOWN_MEMBER_ID)
+        self.refuse_dead(group)
+        self.validate_member(group, request.member_id, request.group_instance_id)
+        if request.generation != group.generation:
+            raise Refusal(Errors.ILLEGAL_GENERATION)
+        return group
 
-    def validate_commit(self, group: ClassicGroup, request: messages.OffsetCommitRequest) -> Errors:
+    def validate_commit(self, group: ClassicGroup, request: messages.OffsetCommitRequest) -> None:
         """A client that is not a member (generation below 0) may commit for an Empty group. Every other commit must
         come from a member of the current generation, and none is accepted while the group waits for the leader's
         assignment. Since 2.4, an error of the member comes first.
         """
-        if group.state is ClassicState.DEAD:
-            return self.choose_dead_group_error()
-        # Up to 2.8 a fenced member is refused even if the group is Empty or waits for the leader's assignment.
-        if self.settings.is_before(3, 0) and _is_fenced(group, request.member_id, request.group_instance_id):
-            return Errors.FENCED_INSTANCE_ID
+        self.refuse_dead(group)
+        if self.settings.is_before(3, 0):
+            # A fenced member is refused even if the group is Empty or waits for the leader's assignment.
+            _refuse_fenced(group, request.member_id, request.group_instance_id)
         if request.generation < 0 and group.state is ClassicState.EMPTY:
-            return Errors.NONE
-        if group.state is ClassicState.COMPLETING_REBALANCE and self.settings.is_before(2, 4):
-            return Errors.REBALANCE_IN_PROGRESS
+            return
+        awaits_assignment = group.state is ClassicState.COMPLETING_REBALANCE
+        if awaits_assignment and self.settings.is_before(2, 4):
+            raise Refusal(Errors.REBALANCE_IN_PROGRESS)
         if request.generation < 0 and not request.member_id and request.group_instance_id is None:
-            return Errors.UNKNOWN_MEMBER_ID
-        error = self.validate_generation(group, request)
-        if error is Errors.NONE and group.state is ClassicState.COMPLETING_REBALANCE:
-            return Errors.REBALANCE_IN_PROGRESS
-        return error
+            raise Refusal(Errors.UNKNOWN_MEMBER_ID)
+        self.validate_generation(group, request)
+        if awaits_assignment:
+            raise Refusal(Errors.REBALANCE_IN_PROGRESS)
 
-    def validate_txn_commit(self, group: ClassicGroup, request: messages.TxnOffsetCommitRequest) -> Errors:
+    def validate_txn_commit(self, group: ClassicGroup, request: messages.TxnOffsetCommitRequest) -> None:
         """Check the member of a transactional commit, which may contain none (generation below 0, member id "").
 
         - Before 2.5, the member is ignored, and a commit without a producer is checked like one of no member.
@@ -435,30 +442,22 @@ class RequestValidator:
         - From 2.5 to 2.8 (KIP-447), the instance id, the member id and the generation are checked separately, each only
           if the commit contains it.
         """
-        if group.state is ClassicState.DEAD:
-            return self.choose_dead_group_error()
+        self.refuse_dead(group)
         if self.settings.is_before(2, 5):
-            has_producer = request.producer_id != NO_PRODUCER_ID
-            plain_commit = messages.OffsetCommitRequest(request.group_id, request.offsets)
-            return Errors.NONE if has_producer else self.validate_commit(group, plain_commit)
-        if self.settings.is_at_least(3, 0):
+            if request.producer_id == NO_PRODUCER_ID:
+                self.validate_commit(group, messages.OffsetCommitRequest(request.group_id, request.offsets))
+        elif self.settings.is_at_least(3, 0):
             has_member = bool(request.member_id) or request.group_instance_id is not None
-            if request.generation < 0 and (not has_member or group.state is ClassicState.EMPTY):
-                return Errors.NONE
-            return self.validate_generation(group, request)
-        if _is_fenced(group, request.member_id, request.group_instance_id):
-            return Errors.FENCED_INSTANCE_ID
-        if request.member_id and request.member_id not in group.members:
-            return Errors.UNKNOWN_MEMBER_ID
-        is_valid = request.generation < 0 or request.generation == group.generation
-        return Errors.NONE if is_valid else Errors.ILLEGAL_GENERATION
-
-    def choose_dead_group_error(self) -> Errors:
-        """A Dead group was just deleted or has moved, so the client must find its coordinator again."""
-        return Errors.COORDINATOR_NOT_AVAILABLE if self.settings.is_at_least(2, 3) else Errors.UNKNOWN_MEMBER_ID
+            if request.generation >= 0 or (has_member and group.state is not ClassicState.EMPTY):
+                self.validate_generation(group, request)
+        else:
+            _refuse_fenced(group, request.member_id, request.group_instance_id)
+            if request.member_id and request.member_id not in group.members:
+                raise Refusal(Errors.UNKNOWN_MEMBER_ID)
+            if request.generation >= 0 and request.generation != group.generation:
+                raise Refusal(Errors.ILLEGAL_GENERATION)
 
 
-def _is_fenced(group: ClassicGroup, member_id: str, instance_id: str | None) -> bool:
-    if instance_id is None:
-        return False
-    return group.static_members.get(instance_id, member_id) != member_id
+def _refuse_fenced(group: ClassicGroup, member_id: str, instance_id: str | None) -> None:
+    if instance_id is not None and group.static_members.get(instance_id, member_id) != member_id:
+        raise Refusal(Errors.FENCED_INSTANCE_ID)

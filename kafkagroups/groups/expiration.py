@@ -29,8 +29,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
-from kafkagroups.groups.group import ClassicState, Group, read_subscribed_topics
-from kafkagroups.groups.living_groups import CONSUMER, ClassicGroup
+from kafkagroups.groups.group import CONSUMER, ClassicState
+from kafkagroups.groups.living_groups import ClassicGroup
 from kafkagroups.groups.modern_group import AnyGroup, ModernGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, PartitionOffsets, TopicPartition
 from kafkagroups.records.releases import Dialect, Version
@@ -51,10 +51,7 @@ def find_expired_offsets(
 ) -> list[TopicPartition]:
     """Return the partitions whose offsets have expired at the time `now_ms`. Those in `pending` never expire."""
     is_before_kip_211 = group.kafka < FIRST_WITH_KIP_211
-    if isinstance(group, ModernGroup):  # It keeps the offsets of subscribed topics, in any state.
-        rule: Rule | None = Rule(group.subscribed_topics, None)
-    else:
-        rule = find_rule(group.kafka, group.state, group.protocol_type, group.state_timestamp, group.subscribed_topics)
+    rule = find_rule(group, group.kafka)
     if rule is None:
         return []
     subscribed_topics, empty_since_ms = rule
@@ -85,25 +82,20 @@ class Rule(NamedTuple):
     empty_since_ms: int | None
 
 
-def find_rule(
-    kafka: Version,
-    state: ClassicState,
-    protocol_type: str | None,
-    state_timestamp: int | None,
-    subscribed_topics: frozenset[str] | None,
-) -> Rule | None:
-    """Return which offsets of a classic group expire; None if none of them does.
-
-    `subscribed_topics` are those of the members; None if they cannot be read. Before 2.4 no coordinator reads them.
+def find_rule(group: AnyGroup | ClassicGroup, kafka: Version) -> Rule | None:
+    """Return which offsets of a group expire; None if none of them does. Before 2.4 no coordinator reads the
+    subscriptions.
     """
-    if kafka < FIRST_WITH_KIP_211 or protocol_type is None:
+    if isinstance(group, ModernGroup):  # It keeps the offsets of subscribed topics, in any state.
+        return Rule(group.subscribed_topics, None)
+    if kafka < FIRST_WITH_KIP_211 or not group.protocol_type:
         return Rule(frozenset(), None)
-    if state is ClassicState.EMPTY:
-        return Rule(frozenset(), state_timestamp)
-    is_stable_consumer_group = state is ClassicState.STABLE and protocol_type == CONSUMER
-    if is_stable_consumer_group and subscribed_topics is not None and kafka >= FIRST_THAT_READS_SUBSCRIPTIONS:
-        return Rule(subscribed_topics, None)
-    return None
+    if group.state is ClassicState.EMPTY:
+        return Rule(frozenset(), group.current_state_timestamp)
+    is_stable_consumer_group = group.state is ClassicState.STABLE and group.protocol_type == CONSUMER
+    if not is_stable_consumer_group or kafka < FIRST_THAT_READS_SUBSCRIPTIONS:
+        return None
+    return None if group.subscribed_topics is None else Rule(group.subscribed_topics, None)
 
 
 class Expiration(NamedTuple):
@@ -121,30 +113,21 @@ def find_expirations(
 ) -> list[Expiration]:
     """Return the offsets of a loaded group that expire, in the order of their times.
 
-    `subscribes` says whether a member of a consumer or streams group subscribes to a topic; None: the topic names in
-    the subscriptions decide.
+    `subscribes` says whether a member of a consumer or streams group subscribes to a topic; None: the records of its
+    members, patterns and topology say it.
     """
     is_new = dialect.coordinator == "new"
-    is_before_kip_211 = not is_new and dialect.version < FIRST_WITH_KIP_211
-    rule: Rule | None = Rule(frozenset(), None)
-    if isinstance(group, Group):
-        rule = find_rule(
-            (4,) if is_new else dialect.version,
-            group.state,
-            group.protocol_type or None,
-            group.current_state_timestamp,
-            _find_subscribed_topics(group),
-        )
+    rule = find_rule(group, (4,) if is_new else dialect.version)
     if rule is None:
         return []
+    if subscribes is None or not isinstance(group, ModernGroup):
+        subscribes = rule.subscribed_topics.__contains__
     pending = {partition for offsets in group.pending.values() for partition in offsets} if is_new else set()
     expirations = []
     for partition, offset in group.offsets.items():
-        if partition.topic in rule.subscribed_topics or partition in pending:
+        if subscribes(partition.topic) or partition in pending:
             continue
-        if isinstance(group, ModernGroup) and (subscribes or _subscription_of(group))(partition.topic):
-            continue
-        expire_ms = _find_expire_time(offset, None if is_before_kip_211 else rule.empty_since_ms, retention_ms)
+        expire_ms = _find_expire_time(offset, rule.empty_since_ms, retention_ms)
         if expire_ms is not None:
             expirations.append(Expiration(partition, offset.offset, expire_ms, offset.expire_timestamp is not None))
     return sorted(expirations, key=lambda expiration: (expiration.expire_ms, expiration.topic_partition))
@@ -172,20 +155,3 @@ def _find_expire_time(offset: OffsetAndMetadata, empty_since_ms: int | None, ret
     if retention_ms is None:
         return None
     return to_int64((offset.commit_timestamp if empty_since_ms is None else empty_since_ms) + retention_ms)
-
-
-def _find_subscribed_topics(group: Group) -> frozenset[str] | None:
-    if group.protocol_type != CONSUMER:
-        return None
-    if not group.members:
-        return frozenset()
-    if group.protocol is None:
-        return None
-    return read_subscribed_topics(member.subscription_bytes for member in group.members.values())
-
-
-def _subscription_of(group: ModernGroup) -> Callable[[str], bool]:
-    topics = {
-        topic for member in group.members.values() for topic in getattr(member.metadata, "subscribed_topic_names", ())
-    }
-    return topics.__contains__

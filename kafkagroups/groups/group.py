@@ -6,7 +6,7 @@ Source: GroupMetadata.scala (3.9), "GroupState"; GroupCoordinator.scala (3.9); C
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
@@ -22,6 +22,8 @@ from kafkagroups.records.serde import Record, decode
 from kafkagroups.records.structs import read_message
 
 M = TypeVar("M")
+CONSUMER = "consumer"
+"""The protocol type of groups of consumers."""
 
 
 class ClassicState(Enum):
@@ -89,7 +91,7 @@ class Member:
 
     def _decode(self, decode_bytes: Callable[[bytes], M], data: bytes) -> M | None:
         with suppress(InvalidRecord):
-            return decode_bytes(data) if self.protocol_type == "consumer" else None
+            return decode_bytes(data) if self.protocol_type == CONSUMER else None
         return None
 
 
@@ -122,7 +124,14 @@ def find_unreadable_subscription(subscriptions: Iterable[tuple[str, bytes]]) -> 
     return None
 
 
-def read_subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
+def find_subscribed_topics(
+    protocol_type: str | None, protocol: str | None, subscriptions: Collection[bytes]
+) -> frozenset[str] | None:
+    """Return the topics in the subscriptions of a group's members. None if they are not known: the group is not a
+    consumer group, has members but no protocol, or has a subscription that cannot be read.
+    """
+    if protocol_type != CONSUMER or (subscriptions and protocol is None):
+        return None
     topics: set[str] = set()
     for data in subscriptions:
         try:
@@ -157,6 +166,11 @@ class Group:
     def is_simple(self) -> bool:
         """Whether the group is Empty and has no protocol type, like a group that has only offset records."""
         return not self.protocol_type and self.state is ClassicState.EMPTY
+
+    @property
+    def subscribed_topics(self) -> frozenset[str] | None:
+        subscriptions = [member.subscription_bytes for member in self.members.values()]
+        return find_subscribed_topics(self.protocol_type, self.protocol, subscriptions)
 
 
 class UndecodedGroup(NamedTuple):
@@ -213,14 +227,10 @@ def build_group(partition: int | None, record: Record, offset: int, dialect: Dia
         group.protocol_type = value.protocol_type
         group.leader = member.member_id if group.leader is None else group.leader
         group.members[member.member_id] = member
-    has_consumer_protocol = value.protocol_type == "consumer" and value.protocol is not None
+    has_consumer_protocol = value.protocol_type == CONSUMER and value.protocol is not None
+    reads_subscriptions = has_consumer_protocol and UNREADABLE_SUBSCRIPTION.applies_to(dialect.version)
     # If all subscriptions can be read, their order does not matter.
-    has_unreadable_subscription = (
-        has_consumer_protocol
-        and UNREADABLE_SUBSCRIPTION.applies_to(dialect.version)
-        and read_subscribed_topics(member.subscription_bytes for member in group.members.values()) is None
-    )
-    if has_unreadable_subscription:
+    if reads_subscriptions and group.members and group.subscribed_topics is None:
         # Kafka reads the subscriptions in this order. If one ends too early, Kafka skips the remaining subscriptions.
         is_classic = dialect.coordinator == "classic"
         ordered_ids = hash_map_order(group.members, dialect.version) if is_classic else java_map_order(group.members)

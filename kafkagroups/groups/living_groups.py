@@ -33,11 +33,12 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from kafkagroups.groups.group import (
+    CONSUMER,
     VALID_PREVIOUS_STATES,
     ClassicState,
     Group,
+    find_subscribed_topics,
     find_unreadable_subscription,
-    read_subscribed_topics,
 )
 from kafkagroups.groups.map_orders import Version, hash_map_order, immutable_map_order, topic_partition_hash
 from kafkagroups.groups.modern_group import ModernGroup, copy_group
@@ -154,10 +155,6 @@ def _with_batch_offset(pending_offset: OffsetAndMetadata, batch_offset: int) -> 
     return msgspec.structs.replace(pending_offset, batch_offset=batch_offset)
 
 
-CONSUMER = "consumer"
-"""The protocol type of groups of consumers."""
-
-
 Protocols = list[tuple[str, bytes]]
 """Pairs of a protocol (the name of an assignor) and the member's metadata (its subscription) for this protocol."""
 
@@ -192,11 +189,8 @@ class ClassicMember:
         return self.awaiting_join is not None or self.awaiting_sync is not None
 
     def find_metadata(self, protocol: str | None) -> bytes:
-        """Raises KeyError if the member does not support the protocol."""
-        for name, metadata in self.protocols:
-            if name == protocol:
-                return metadata
-        raise KeyError(protocol)
+        """Raises KeyError if the member does not support the protocol. A group without one has no metadata."""
+        return b"" if protocol is None else dict(self.protocols)[protocol]
 
     def vote(self, candidates: Collection[str]) -> str:
         return next(name for name, _ in self.protocols if name in candidates)
@@ -222,13 +216,13 @@ class IllegalTransition(Exception):
 class ClassicGroup:
     """A living classic group.
 
-    `state_timestamp` is the time of the last state change, in ms since the epoch; None if the version of the group
-    record is too old to contain it.
+    `current_state_timestamp` is the time of the last state change, in ms since the epoch; None if the version of the
+    group record is too old to contain it.
     """
 
     group_id: str
     kafka: Version
-    state_timestamp: int | None
+    current_state_timestamp: int | None
     state: ClassicState = ClassicState.EMPTY
     generation: int = 0
     protocol_type: str | None = None
@@ -238,8 +232,7 @@ class ClassicGroup:
     static_members: dict[str, str] = field(default_factory=dict)
     offsets: GroupOffsets = field(default_factory=GroupOffsets)
     subscribed_topics: frozenset[str] | None = None
-    """The topics in the members' subscriptions. None if the topics are not known: the group is not a consumer group,
-    has no protocol, or has a subscription that cannot be read."""
+    """The topics to which the members of this generation subscribe (`find_subscribed_topics`)."""
     pending_members: dict[str, Cancellable] = field(default_factory=dict)
     pending_sync: set[str] = field(default_factory=set)
     new_member_added: bool = False
@@ -276,7 +269,7 @@ class ClassicGroup:
         if self.state not in VALID_PREVIOUS_STATES[state]:
             raise IllegalTransition(f"group {self.group_id!r} cannot go from {self.state.value} to {state.value}")
         self.state = state
-        self.state_timestamp = now_ms
+        self.current_state_timestamp = now_ms
 
     def supports_protocols(self, protocol_type: str, protocols: Protocols) -> bool:
         """Return whether a member with this protocol type and these protocols can join. In an Empty group, neither may
@@ -375,14 +368,8 @@ class ClassicGroup:
         return True
 
     def compute_subscribed_topics(self) -> None:
-        self.subscribed_topics = None
-        if self.protocol_type != CONSUMER:
-            return
-        if not self.members:
-            self.subscribed_topics = frozenset()
-        elif self.protocol is not None:
-            subscriptions = (member.find_metadata(self.protocol) for member in self.ordered_members())
-            self.subscribed_topics = read_subscribed_topics(subscriptions)
+        subscriptions = [member.find_metadata(self.protocol) for member in self.members.values()]
+        self.subscribed_topics = find_subscribed_topics(self.protocol_type, self.protocol, subscriptions)
 
     def build_record_value(self, assignments: Mapping[str, bytes]) -> GroupMetadataValue:
         return GroupMetadataValue(
@@ -390,7 +377,7 @@ class ClassicGroup:
             generation=self.generation,
             protocol=self.protocol,
             leader=self.leader,
-            current_state_timestamp=-1 if self.state_timestamp is None else self.state_timestamp,
+            current_state_timestamp=-1 if self.current_state_timestamp is None else self.current_state_timestamp,
             members=tuple(
                 member.build_record(self.protocol or "", assignments[member.member_id])
                 for member in self.ordered_members()

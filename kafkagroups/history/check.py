@@ -28,7 +28,7 @@ Source: ConsumerGroupMember.asConsumerGroupDescribeMember (4.2.1, 4.3.1); Stream
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -36,11 +36,9 @@ from kafkagroups.errors import UsageError
 from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.replay import LogKeys, read_keys
 from kafkagroups.history.cleanings import AfterCleaning, list_read_types
-from kafkagroups.history.finding import LOAD_KINDS, Finding, count_of, list_names, sort_findings
-from kafkagroups.history.group_rules import find_look_alikes
-from kafkagroups.history.partition_rules import find_count_change, find_uncleaned
+from kafkagroups.history.finding import CHECKED_KINDS, Finding, count_of, list_names, sort_findings
 from kafkagroups.history.passes import refuse_foreign_log
-from kafkagroups.history.replicas import is_same, list_answers
+from kafkagroups.history.replicas import describe_difference, is_same, list_pairs
 from kafkagroups.history.scan import CountedTopic
 from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, Stats
 from kafkagroups.loading.groups import Groups
@@ -53,7 +51,6 @@ from kafkagroups.records.releases import LARGE_DECOMPRESSED_RECORD, REFUSALS, Di
 
 _ASSIGNOR_FIELDS = ("protocol", "assignor")
 _EPOCH_FIELDS = ("group_epoch", "assignment_epoch")
-_SHOWN_FIELDS = ("type", "state", "protocol_type", "protocol", *_EPOCH_FIELDS)
 _KEEP_OFFSETS = (
     "Before the change, save the offsets of the group (kafkagroups rescue plan PATH --group GROUP), and set them again "
     "afterwards if they are still needed."
@@ -212,7 +209,7 @@ def check_logs(topic: OpenTopic, target: Dialect | None = None) -> Check:
     """Return the verdict about a topic. `target` is the dialect after an upgrade, if another release is judged."""
     counted = CountedTopic(replace(topic, dialect=target or topic.dialect))
     refuse_foreign_log(counted.topic, counted.groups.partitions_of)
-    check = judge(counted, counted.read_stats(watches_groups=False))
+    check = judge(counted, counted.sum_stats(watches_groups=False))
     if target is None:
         return check
     refused = [replace(each, kind="refused") if each.kind == "load_failure" else each for each in check.findings]
@@ -221,27 +218,20 @@ def check_logs(topic: OpenTopic, target: Dialect | None = None) -> Check:
     return replace(check, dialect=topic.dialect, target=target, findings=sort_findings([*refused, *changes]))
 
 
-def judge(counted: CountedTopic, stats_of_logs: Iterable[Stats]) -> Check:
+def judge(counted: CountedTopic, stats: Stats) -> Check:
     dialect = counted.topic.dialect
-    whole = Stats()
-    findings: list[Finding] = []
+    findings = [finding for finding in stats.findings if finding.kind in CHECKED_KINDS]
     checks = {}
     after_cleaning = AfterCleaning(dialect)
-    for log, stats in zip(counted.topic.logs, stats_of_logs, strict=True):
+    for log in counted.topic.logs:
         number = log.partition
         loaded = counted.groups.partitions[number]
-        whole.add(stats)
         found = after_cleaning.find(log, loaded, counted.totals[number].types)
         findings += found or []
         outcome = (loaded.error, loaded.record_offset, loaded.damage)
         sizes = (loaded.records, log.size, loaded.records / RECORDS_LOADED_PER_SECOND)
         lost = stats.groups_lost[number]
         checks[number] = PartitionCheck(*outcome, *sizes, lost, found is not None, loaded.start, loaded.gaps)
-    findings += [finding for finding in whole.findings if finding.kind in LOAD_KINDS]
-    findings += find_uncleaned(whole, dialect)  # It takes longer to load each day.
-    findings += find_look_alikes(whole.known_groups)
-    if counted.topic_partitions.changed is not None:
-        findings.append(find_count_change(counted.topic_partitions.changed))
     return Check(counted.topic.path, dialect, None, checks, sort_findings(findings), counted.topic_partitions)
 
 
@@ -321,28 +311,26 @@ def _find_skipped(log: Log, before: Groups, old_rules: Dialect, new_rules: Diale
 def _find_differences(before: Groups, after: Groups) -> Iterator[Finding]:
     """Yield a finding for each answer that differs. Groups of partitions that one release cannot load are left out."""
     failed = {*before.failed, *after.failed}
-    for group_id in sorted({*before, *after, *before.orphans, *after.orphans}):
+    for table, group_id, name, (old, new) in list_pairs(before, after):
         partition = _find_partition(group_id, before, after)
         if partition in failed and not (group_id in before and group_id in after):
             continue
-        old_answers, new_answers = (list_answers(groups, group_id) for groups in (before, after))
-        for table, name in dict.fromkeys([*old_answers, *new_answers]):
-            old, new = (answers.get((table, name)) for answers in (old_answers, new_answers))
-            differs = not is_same(table, old, new) or (table == "groups" and _has_other_epochs(old, new))
-            if not differs or _is_new_assignor_name(table, old, new):
-                continue
-            answers = [
-                f"Kafka {groups.kafka} ({groups.coordinator}) {_describe_answer(table, answer, other)}"
-                for groups, answer, other in ((before, old, new), (after, new, old))
-            ]
-            what = f"Group {group_id}{f', {name}' if name else ''}: {answers[0]}, but {answers[1]}."
-            remedy = _choose_remedy(table, old, new)
-            command = ["kafkagroups", "rescue", "plan", "PATH", "--group", "GROUP"] if remedy == _KEEP_OFFSETS else None
-            kept: Any = old if new is None else new
-            records = kept if table == "pending" else [kept]
-            offset = None if table == "groups" else records[0]["record_offset"]
-            place = (partition, offset, group_id, name or None)
-            yield Change(*place, f"{table.removesuffix('s')}_differs", what, remedy, command, before=old, after=new)
+        differs = not is_same(table, old, new) or (table == "groups" and _has_other_epochs(old, new))
+        if not differs or _is_new_assignor_name(table, old, new):
+            continue
+        unstable = "UNSTABLE_OFFSET_COMMIT because of " if table == "pending" else ""
+        what = (
+            f"Kafka {after.kafka} ({after.coordinator}) answers otherwise than Kafka {before.kafka} "
+            f"({before.coordinator}) about group {group_id}{f', {name}' if name else ''}: "
+            f"{unstable}{describe_difference(table, old, new)}."
+        )
+        remedy = _choose_remedy(table, old, new)
+        command = ["kafkagroups", "rescue", "plan", "PATH", "--group", "GROUP"] if remedy == _KEEP_OFFSETS else None
+        kept: Any = old if new is None else new
+        records = kept if table == "pending" else [kept]
+        offset = None if table == "groups" else records[0]["record_offset"]
+        place = (partition, offset, group_id, name or None)
+        yield Change(*place, f"{table.removesuffix('s')}_differs", what, remedy, command, before=old, after=new)
 
 
 def _choose_remedy(table: str, old: Any, new: Any) -> str:
@@ -370,32 +358,3 @@ def _is_new_assignor_name(table: str, old: Any, new: Any) -> bool:
 def _find_partition(group_id: str, before: Groups, after: Groups) -> int | None:
     found = (groups.groups.get(group_id) or groups.orphans.get(group_id) for groups in (before, after))
     return next((parts.partition for parts in found if parts is not None), None)
-
-
-def _describe_answer(table: str, answer: Any, other: Any) -> str:
-    if table == "pending":
-        text = f"answers UNSTABLE_OFFSET_COMMIT, because of {count_of(len(answer or ()), 'pending commit')}"
-        return text if answer else "knows no pending commit"
-    if table == "offsets":
-        if answer is None:
-            return "has no offset"
-        return f"answers offset {answer['offset']}, metadata {answer['metadata']!r}, epoch {answer['leader_epoch']}"
-    if answer is None:
-        return "does not have the group"
-    if other is None:
-        return f"has a {answer['type']} group in state {answer['state']}"
-    fields = [field for field in _SHOWN_FIELDS if field in answer and field in other and answer[field] != other[field]]
-    texts = [
-        f"no {field.replace('_', ' ')}" if answer[field] is None else f"{field.replace('_', ' ')} {answer[field]!r}"
-        for field in fields
-    ]
-    if len(answer["members"]) != len(other["members"]):
-        texts.append(count_of(len(answer["members"]), "member"))
-    else:
-        texts += [
-            f"member {member['member_id']} with {field.replace('_', ' ')} {value!r}"
-            for member, of_other in zip(answer["members"], other["members"], strict=True)
-            for field, value in member.items()
-            if value != of_other.get(field)
-        ]
-    return f"answers {', '.join(texts)}"

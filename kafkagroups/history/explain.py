@@ -20,13 +20,12 @@ from kafkagroups.errors import BadBytes, LoadFailed
 from kafkagroups.groups.expiration import Expiration, find_expirations, find_protected
 from kafkagroups.groups.group import Group, UndecodedGroup
 from kafkagroups.groups.modern_group import AnyGroup
-from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.offsets import CLASSIC_GROUP_TYPE, GROUP_ENDING_TYPES, Fate, Orphan, TopicPartition
 from kafkagroups.groups.replay import empty_shard
 from kafkagroups.history.event import sort_rewound
 from kafkagroups.history.fates import RecordFate, history_json
 from kafkagroups.history.group_events import EPOCHS
-from kafkagroups.history.group_log import GroupHistory, GroupLog, GroupRecord, load_group_logs
+from kafkagroups.history.group_log import GroupHistory, GroupLog, GroupRecord, describe_conflict, load_group_logs
 from kafkagroups.history.passes import refuse_foreign_log
 from kafkagroups.history.timeline import PartitionHistory, Question, build_history
 from kafkagroups.loading.groups import Groups, description_json, group_json, offset_json, offsets_json, orphan_json
@@ -53,43 +52,30 @@ class LoadFailure:
     offset
         The offset of the record at which the load fails; None if the load fails at no single record.
     conflict
-        The newest epoch record of the group before, if its group type is not that of the record at `offset`, and no
-        tombstone deleted the group. Otherwise None.
+        A sentence about the older record of the group without which the one at `offset` is accepted, if there is one.
     """
 
     partition: int | None
     reason: str
     offset: int | None = None
-    conflict: RecordFate | None = None
+    conflict: str = ""
 
     def __str__(self) -> str:
         return self.reason if self.partition is None else f"partition {self.partition}: {self.reason}"
 
 
-def find_load_failures(groups: Groups, entries: list[RecordFate]) -> Iterator[LoadFailure]:
-    """Yield the failures of the partitions with records of a group. `entries` are its records."""
+def find_load_failures(groups: Groups, group_log: GroupLog) -> Iterator[LoadFailure]:
+    """Yield the failures of the partitions with records of a group."""
+    partitions = {entry.partition for entry in group_log}
     for partition, reason in groups.failed.items():
-        own = [entry for entry in entries if entry.partition == partition]
-        if own:
+        if partition in partitions:
             offset = groups.partitions[partition].record_offset
-            yield LoadFailure(partition, reason, offset, None if offset is None else _find_conflict(own, offset))
-
-
-def _find_conflict(entries: list[RecordFate], offset: int) -> RecordFate | None:
-    newest: RecordFate | None = None
-    for entry in entries:
-        if entry.offset < offset and entry.type in EPOCHS:
-            newest = entry
-        if entry.offset != offset or newest is None or newest.fate is Fate.TOMBSTONE:
-            continue
-        group_type = GROUP_TYPE_BY_RECORD_TYPE.get(entry.type or 0)
-        if group_type not in (None, GROUP_TYPE_BY_RECORD_TYPE[newest.type or 0]):
-            return newest
-    return None
+            conflict = "" if offset is None else describe_conflict(group_log, partition, offset)
+            yield LoadFailure(partition, reason, offset, conflict)
 
 
 def add_details(group_log: GroupLog, retention_ms: int | None = None) -> dict[int | None, PartitionHistory]:
-    """Set `replaced`, `went_back`, `group_record`, `cause`, `what` and, before a tombstone, `why` in a settled log.
+    """Set what only `explain` sets in the records of a settled log, and `why` before a tombstone.
 
     `retention_ms` is the broker's offsets.retention.minutes. Return the history of the group in each partition.
     """
@@ -106,10 +92,6 @@ def add_details(group_log: GroupLog, retention_ms: int | None = None) -> dict[in
         contents = read_group_records(group_log, history)
         for entry in entries:
             if entry.committed is not None and not entry.is_unreadable:
-                entry.replaced = history.offsets.replaced.get(entry.offset)
-                entry.went_back = entry.offset in history.offsets.rewinds
-                entry.skipped = entry.offset in history.offsets.skips
-                entry.what = (history.offsets.rewinds | history.offsets.skips).get(entry.offset)
                 position = history.offsets.positions.get(entry.key) if entry.key else None
                 if position is not None and position.is_of_old_topic and position.record == entry.offset:
                     entry.what = f"{entry.key}: {position.now} was a position in the topic before, with another id."
@@ -118,8 +100,6 @@ def add_details(group_log: GroupLog, retention_ms: int | None = None) -> dict[in
             entry.what = " ".join(sentences.get(entry.offset, ())) or entry.what
             if entry.key is None:
                 entry.group_record = contents.get(entry.offset)
-            if entry.fate is Fate.TOMBSTONE:
-                entry.cause = history.offsets.causes.get(entry.offset)
         _explain_survivors(entries, is_classic=dialect.coordinator == "classic")
     return histories
 
@@ -339,7 +319,7 @@ def explain_log(groups: Groups, group_log: GroupLog, question: Question) -> Expl
     entries = list(group_log)
     histories = add_details(group_log, question.retention_ms)
     result = Explanation(**group_log.begin_history(groups))
-    result.failures = list(find_load_failures(groups, entries))
+    result.failures = list(find_load_failures(groups, group_log))
     result.error = "; ".join(map(str, result.failures)) or None
     result.record_partitions = frozenset(entry.partition for entry in entries)
     found = groups.find_holder(group_log.group)

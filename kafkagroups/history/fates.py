@@ -37,10 +37,10 @@ from kafkagroups.groups.replay import CountBytes, LogKeys, Shard
 from kafkagroups.history.event import Cause
 from kafkagroups.history.finding import time_or_none
 from kafkagroups.loading import native
-from kafkagroups.loading.columns import Column, Row, record_batches
+from kafkagroups.loading.columns import Column, Row, partition_number, record_batches
 from kafkagroups.loading.groups import Answers, Groups
 from kafkagroups.loading.load import Engine, OpenTopic, WholeTopic
-from kafkagroups.loading.rows import partition_number, record_rows
+from kafkagroups.loading.rows import record_rows
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
 from kafkagroups.log.segments import Log, Notes, Stop
 from kafkagroups.records.releases import Dialect

@@ -234,6 +234,8 @@ LOAD_KINDS = (
     *("deleted_segments", "misplaced_groups", "endless_pending_commit", "shared_instance_id", "clock_jump"),
 )
 """The kinds of findings that are about the next load, what costs most first."""
+CHECKED_KINDS = (*LOAD_KINDS, "uncleaned", "look_alike_groups", "partition_count_changed")
+"""The kinds that `check` reports, too: a log that is not cleaned takes longer to load each day."""
 _BY_COST = (
     *LOAD_KINDS,
     *("refused", "fails_after_cleaning", "loads_after_cleaning", "partition_count_changed"),

@@ -294,7 +294,7 @@ def describe_changed(old: Mapping[str, Member], new: Mapping[str, Member]) -> li
 class GroupEvents:
     """The events of the group's own records in one partition.
 
-    `state` is the group after the newest record. The caller counts in `hole_count` the holes of the log before the
+    `state` is the group after the newest record. The caller says in `has_hole` whether the log has a hole before the
     next record. After a hole, the first record of a key does not tell since when the group has its members. The caller
     also puts the names of topics, by id, into `topic_names`, as far as commits contain both. `empty_at` is the record
     with which the last member left, or -1.
@@ -304,7 +304,7 @@ class GroupEvents:
         self.partition = partition
         self.topic_names: dict[str, str] = {}
         self.state = GroupState()
-        self.hole_count = 0
+        self.has_hole = False
         self.empty_at = -1
         self._old_type: str | None = None
         """The type of the group before the conversion in the current batch."""
@@ -328,7 +328,7 @@ class GroupEvents:
             elif last.type == CLASSIC_GROUP_TYPE:
                 # Generation 1 is the first one with members. A group of another type keeps its members.
                 is_new = last.value.generation <= 1 or self._old_type is not None
-                yield self._apply_generation(last, has_known_past=is_new or not (self.hole_count and is_first))
+                yield self._apply_generation(last, has_known_past=is_new or not (self.has_hole and is_first))
             else:
                 yield from self._apply_request(request)
 
@@ -422,7 +422,7 @@ class GroupEvents:
         changed = change.members
         member_offset = next((each.offset for each in request if each.type in MEMBERS), change.first.offset)
         subscriptions = self._describe_subscriptions(old, member_offset)
-        unknown = set(changed) - self._seen_members if self.hole_count else set()
+        unknown = set(changed) - self._seen_members if self.has_hole else set()
         self._seen_members |= set(changed)
         known = {*old.members, *unknown}
         joined = tuple(name for name, member in changed.items() if member is not None and name not in known)

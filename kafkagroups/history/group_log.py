@@ -17,7 +17,7 @@ from functools import cached_property
 from itertools import chain
 from typing import Any, NamedTuple
 
-from kafkagroups.errors import BadBytes
+from kafkagroups.errors import BadBytes, LoadFailed
 from kafkagroups.groups import replay as readable
 from kafkagroups.groups.offsets import GROUP_ENDING_TYPES, Fate, StoredOffset, TopicPartition
 from kafkagroups.groups.replay import OFFSET_KEYS, get_topic_partition, read_control_type, read_keys
@@ -38,13 +38,16 @@ from kafkagroups.records.releases import (
     VersionRange,
     parse_newest_patch,
 )
-from kafkagroups.records.serde import ControlType, Record, UnknownContent
+from kafkagroups.records.serde import RECORD_TYPES, ControlType, Record, UnknownContent
 from kafkagroups.records.wire import MAX_STRING_BYTES, UUID
 from kafkagroups.records.written_versions import describe_writers, writers_of
 
+MAX_OLDER_RECORDS = 200
+"""How many older records of a group are left out in turn, to find the one that conflicts."""
+
 
 class GroupRecord(NamedTuple):
-    """A record of the group.
+    """A record of the group, whose fate is in `entry`.
 
     `timestamp` is in ms since 1970; -1: the record has none. `batch_offset` is the base offset of the batch, and
     `first_offset` that of its first record. `producer_id` is -1 if the batch has none. `is_pending` says whether the
@@ -52,6 +55,7 @@ class GroupRecord(NamedTuple):
     of the batch. `deleted_with` are the other groups whose offsets of the topic the batch of a tombstone also deletes.
     """
 
+    entry: RecordFate
     offset: int
     timestamp: int
     record: Record
@@ -323,7 +327,7 @@ class GroupLogs(Fates):
             if is_pending:
                 self._open_groups.setdefault(batch.producer_id, set()).add(entry.group)
             origin = (batch.base_offset, batch.records[0].offset, batch.producer_id)
-            place = (entry.offset, entry.timestamp, record, *origin, is_pending, batch.partition_leader_epoch)
+            place = (entry, entry.offset, entry.timestamp, record, *origin, is_pending, batch.partition_leader_epoch)
             others = {group for group, topic in self._deleted if entry.key and topic == entry.key.topic} - {entry.group}
             self._add_step(entry.group, GroupRecord(*place, tuple(sorted(others))))
         return entries
@@ -420,6 +424,32 @@ def load_group_logs(
             readable.fold_batches(log.partition, batches, dialect, fates)
         fates.settle(load.groups)
     return load.groups, logs
+
+
+def describe_conflict(log: GroupLog, partition: int | None, offset: int) -> str:
+    """Name the newest older record of a group without which the record at which a load fails is accepted.
+
+    There is none if the failure depends on other groups, or on commits.
+    """
+    steps = log.steps.get(partition, ())
+    own = [each for each in steps if isinstance(each, GroupRecord) and not each.is_offset and each.offset <= offset]
+
+    def loads_without(left_out: GroupRecord | None) -> bool:
+        shard = readable.empty_shard(partition, log.dialect)
+        with suppress(LoadFailed, BadBytes):
+            for each in own:
+                if each is not left_out:
+                    shard.replay_group(each.offset, each.record, log.group)
+            return True
+        return False
+
+    if not loads_without(None):
+        for older in reversed(own[-MAX_OLDER_RECORDS:-1]):
+            if loads_without(older):
+                member_id = getattr(older.record.key, "member_id", "")
+                name = f"{RECORD_TYPES[older.type].name}{f' of member {member_id}' if member_id else ''}"
+                return f" Record {offset} conflicts with the older record {older.offset} ({name})."
+    return ""
 
 
 def _has_one_encoding(group: str) -> bool:

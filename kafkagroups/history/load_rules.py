@@ -15,30 +15,26 @@ Source: GroupMetadataManager.loadGroupsAndOffsets (3.9.2).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
 from itertools import groupby
 
 from kafkagroups.errors import BadBytes, InvalidLog, UsageError
-from kafkagroups.groups.replay import LogKeys, find_group_ids, fold_batches, read_keys
+from kafkagroups.groups.replay import LogKeys, find_group_ids, read_keys
 from kafkagroups.history.cleanings import MAX_SIZE, is_whole, list_cleaned, load_alone
 from kafkagroups.history.finding import Finding, count_of, join_words, list_names
+from kafkagroups.history.group_log import describe_conflict, load_group_logs
 from kafkagroups.history.passes import EVERY_TYPE, Follower, Partition
 from kafkagroups.history.transactions import abort_command
-from kafkagroups.loading.load import read_unloaded_group
-from kafkagroups.log.batch import Batch, LogRecord, record_count
+from kafkagroups.loading.load import OpenTopic, read_unloaded_group
+from kafkagroups.log.batch import Batch, record_count
 from kafkagroups.log.batches import Outcome, Start, judge_start
 from kafkagroups.log.segment_file import partition_for
 from kafkagroups.log.segments import Log
 from kafkagroups.records.releases import CHECKED_VERSIONS, Coordinator, VersionRange, dialect
-from kafkagroups.records.serde import RECORD_TYPES, DecodedKey, decode_key
 
 LEAKY_RELEASES = (VersionRange((4, 0), (4, 0, 2)), VersionRange((4, 1), (4, 1, 1)))
 LARGE_LOAD_RECORDS = 1_000_000
-MAX_OLDER_RECORDS = 200
-"""How many older records of a group are left out in turn, to find the one that conflicts."""
-NO_OFFSET = -1
 MAX_SIZE_TO_TRY = 16 * 2**20
 """Up to this size in bytes, a partition that fails is loaded with every checked release, to name those that load it."""
 
@@ -219,38 +215,11 @@ class FailedLoad(Follower):
                     f" A copy that the log cleaner has passed over loads, and loses nothing of {self._group} "
                     f"({join_words(command)})."
                 )
-            what += self._describe_conflict()
+            if self._group is not None:
+                number = self.partition.number
+                alone = OpenTopic([self.partition.log], rules, engine="auto")
+                what += describe_conflict(load_group_logs(alone, [self._group])[1][self._group], number, self._offset)
         yield self.partition.finding(self._offset, "load_failure", what, remedy, group=self._group, command=command)
-
-    def _describe_conflict(self) -> str:
-        """Name the newest older record of the group without which the record at the failure is accepted."""
-        rules = self.partition.dialect
-        batches = list(self._select_group_records()) if self._group is not None else []
-        older = [(record.offset, record.key) for batch in batches for record in batch.records][-MAX_OLDER_RECORDS:-1]
-
-        def loads_without(offset: int) -> bool:
-            kept = (_keep(batch, (each for each in batch.records if each.offset != offset)) for batch in batches)
-            return fold_batches(self.partition.number, kept, rules).failure is None
-
-        if loads_without(NO_OFFSET):  # The failure depends on other groups, or on commits.
-            return ""
-        for offset, key in reversed(older):
-            if loads_without(offset):
-                return f" It conflicts with the older record {offset} ({_describe_key(decode_key(key, rules))})."
-        return ""
-
-    def _select_group_records(self) -> Iterator[Batch]:
-        """Yield the batches up to the failure, with only those records of the group that are not offset records."""
-        for batch in self.partition.log:
-            if batch.base_offset > (self._offset or 0):
-                return
-            records = [
-                record
-                for group_id, key, record in read_keys(batch, self._every_key)
-                if group_id == self._group and key.partition is None and record.offset <= (self._offset or 0)
-            ]
-            if records:
-                yield _keep(batch, records)
 
     def _find_cleaning(self) -> list[str] | None:
         """Return the options of `kafkagroups edit` for one pass of the cleaner, after which the group is loaded."""
@@ -308,17 +277,6 @@ class FailedLoad(Follower):
         )
         remedy += f". {self._find_loading_releases()}"
         return self.partition.finding(first_offset, "load_failure", what, remedy, group=group_id, command=command)
-
-
-def _keep(batch: Batch, records: Iterable[LogRecord]) -> Batch:
-    """The batch with only these of its records."""
-    kept = tuple(records)
-    return replace(batch, parse_records=lambda _: kept)
-
-
-def _describe_key(key: DecodedKey) -> str:
-    member_id = getattr(key.content, "member_id", "")
-    return f"{RECORD_TYPES[key.type].name}{f' of member {member_id}' if member_id else ''}"
 
 
 def _find_ranges(log: Log, coordinator: Coordinator, versions: tuple[str, ...]) -> Iterator[str]:

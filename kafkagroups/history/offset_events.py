@@ -21,7 +21,6 @@ Source: GroupMetadata.removeExpiredOffsets (3.9), OffsetExpirationConditionImpl 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kafkagroups.groups.offsets import TopicPartition
@@ -44,30 +43,13 @@ _WORDS = {
 }
 
 
-@dataclass
-class Commit:
-    """A committed or a pending offset.
-
-    `hole_count` is how many holes of the log are before the commit took effect. `is_deleted` says whether a tombstone
-    deleted a pending commit.
-    """
-
-    group_record: GroupRecord
-    hole_count: int = 0
-    is_deleted: bool = False
-
-    @property
-    def offset(self) -> int:
-        return int(self.group_record.value.offset)
-
-
 class Deletion(NamedTuple):
     """The newest commit of a topic partition, its tombstone, and why it was deleted.
 
     `causes` are those that the log allows before a later commit decides.
     """
 
-    commit: Commit
+    commit: GroupRecord
     tombstone: GroupRecord
     cause: Cause
     causes: list[Cause]
@@ -94,18 +76,14 @@ class OffsetEvents:
         self.skips_routine = skips_routine
         self.is_classic = True
         self.next_ms = MAX_INT64
-        self.committed: dict[TopicPartition, Commit] = {}
-        self.pending: dict[int, dict[TopicPartition, Commit]] = {}
-        self.causes: dict[int, Cause] = {}
-        """The causes of the tombstones, by their offsets in the log."""
+        self.committed: dict[TopicPartition, GroupRecord] = {}
+        self.pending: dict[int, dict[TopicPartition, GroupRecord]] = {}
+        self._continued: set[TopicPartition] = set()
+        """The topic partitions that were committed after the last hole of the log."""
+        self._deleted_pending: set[int] = set()
+        """The records of pending commits that a tombstone deleted."""
         self.decided: dict[int, str] = {}
         """By the offset of a tombstone: the sentence about it, if a later commit decides who wrote it."""
-        self.replaced: dict[int, int] = {}
-        """By the offset of a record that committed an offset: the offset that was committed before."""
-        self.rewinds: dict[int, str] = {}
-        """By the offset of a record that committed a smaller offset than before: the sentence about it."""
-        self.skips: dict[int, str] = {}
-        """By the offset of a record that skipped records, or can have: the sentence about it."""
         self.positions: dict[TopicPartition, Position] = {}
         """How far each topic partition had been, since the last deletion of its offset."""
         self.topic_ids: dict[str, str] = {}
@@ -117,10 +95,14 @@ class OffsetEvents:
         """The topic partitions whose newest offset was deleted."""
         self.recreated: dict[str, Recreation] = {}
 
+    def note_hole(self) -> None:
+        self.group.has_hole = True
+        self._continued.clear()
+
     def commit(self, record: GroupRecord) -> Iterator[Event]:
         """Yield the events of an offset record with a value. A pending commit has no event before its marker."""
         if record.is_pending:
-            self.pending.setdefault(record.producer_id, {})[record.key] = Commit(record)
+            self.pending.setdefault(record.producer_id, {})[record.key] = record
         else:
             yield from self._commit(record, record, "commit")
 
@@ -129,12 +111,12 @@ class OffsetEvents:
         offset: int = record.value.offset
         old = self.committed.get(key)
         new_id = self._note_topic_id(key, record)
-        moved: dict[str, Any] = {"from_offset": None if old is None else old.offset, "to_offset": offset}
-        is_continued = old is not None and old.hole_count == self.group.hole_count
-        is_routine = old is not None and is_continued and offset >= old.offset and not new_id
+        moved: dict[str, Any] = {"from_offset": None if old is None else old.value.offset, "to_offset": offset}
+        is_continued = key in self._continued
+        is_back = old is not None and offset < old.value.offset
+        is_routine = is_continued and not is_back and not new_id
         position = self.positions.get(key) if is_continued else None
         ahead = "" if position is None or old is None else self._describe_skip(position, old, record)
-        is_back = old is not None and offset < old.offset
         unread = ""
         if position is not None and position.is_set and self._is_by_member(record):
             unread = f"; nothing shows that the group has read up to {position.now}"
@@ -143,8 +125,9 @@ class OffsetEvents:
         if old is None and not record.is_pending and self._describe_committer(record) == _NO_MEMBER:
             by = f"; {_NO_MEMBER}"
         what = "" if is_skipped else f"{self._describe_commit(record, old, new_id)}{by}{new_id}."
-        if old is None and key in self._deleted and offset > self._deleted[key].commit.offset and not new_id:
-            self.skips[record.offset] = what
+        if old is None and key in self._deleted and offset > self._deleted[key].commit.value.offset and not new_id:
+            record.entry.skipped = True
+            record.entry.what = what
         was_of_old_topic = position is not None and position.is_of_old_topic and is_back
         if was_of_old_topic:
             del self.positions[key]
@@ -152,52 +135,53 @@ class OffsetEvents:
         if not is_skipped:
             yield self._event(at, name, what, key, is_routine=is_routine, **moved, **fields)
         if old is not None and (ahead or is_back):
-            new_id += f"; {old.offset} was a position in the topic before" if was_of_old_topic else ""
+            new_id += f"; {old.value.offset} was a position in the topic before" if was_of_old_topic else ""
             origin = self._describe_origin(old, record)
             how = ahead
             if is_back:
                 first = name_record(self.group.partition, known)
                 repeated = "" if known == record.offset else f", to what {first} committed"
-                how = f"back by {old.offset - offset}{repeated}{unread}"
-            what = f"{key}: {old.offset} -> {offset}, {how}; {origin}{self._name_owner(key)}{new_id}."
-            marked = self.rewinds if is_back else self.skips
-            marked[record.offset] = what
+                how = f"back by {old.value.offset - offset}{repeated}{unread}"
+            what = f"{key}: {old.value.offset} -> {offset}, {how}; {origin}{self._name_owner(key)}{new_id}."
+            record.entry.went_back = is_back
+            record.entry.skipped = not is_back
+            record.entry.what = what
             yield self._event(at, "rewind" if is_back else "skip", what, key, origin=origin, **moved)
 
-    def _describe_commit(self, record: GroupRecord, old: Commit | None, new_id: str) -> str:
+    def _describe_commit(self, record: GroupRecord, old: GroupRecord | None, new_id: str) -> str:
         key = record.key
         offset: int = record.value.offset
         if old is None and key in self._deleted:
-            deleted = self._deleted[key].commit
-            is_same_topic = has_same_topic(deleted.group_record, record)
-            what = f"{key}: {offset}, the first commit after a deletion, {deleted.offset} before it"
+            is_same_topic = has_same_topic(self._deleted[key].commit, record)
+            deleted: int = self._deleted[key].commit.value.offset
+            what = f"{key}: {offset}, the first commit after a deletion, {deleted} before it"
             if is_same_topic is False:
                 return f"{what}, in a new topic, of which it skips at most 0 to {offset - 1}" if offset else what
-            if offset > deleted.offset and not new_id:
-                return f"{what}, which skips at most {deleted.offset} to {offset - 1}, or reads again from the start"
-            if offset < deleted.offset:
+            if offset > deleted and not new_id:
+                return f"{what}, which skips at most {deleted} to {offset - 1}, or reads again from the start"
+            if offset < deleted:
                 doubt = "" if is_same_topic else ", unless the topic was created again"
-                return f"{what}: at least {offset} to {deleted.offset - 1} is read again{doubt}"
+                return f"{what}: at least {offset} to {deleted - 1} is read again{doubt}"
             return what
         if old is None:
-            return f"{key}: {offset}, the first {'in the log' if self.group.hole_count else 'commit'}"
-        if offset == old.offset:
+            return f"{key}: {offset}, the first {'in the log' if self.group.has_hole else 'commit'}"
+        if offset == old.value.offset:
             return f"{key}: {offset} again"
-        return f"{key}: {old.offset} -> {offset}"
+        return f"{key}: {old.value.offset} -> {offset}"
 
-    def _store(self, key: TopicPartition, record: GroupRecord, offset: int, old: Commit | None) -> None:
-        if old is not None:
-            self.replaced[record.offset] = old.offset
-        self.committed[key] = Commit(record, self.group.hole_count)
+    def _store(self, key: TopicPartition, record: GroupRecord, offset: int, old: GroupRecord | None) -> None:
+        record.entry.replaced = None if old is None else old.value.offset
+        self.committed[key] = record
+        self._continued.add(key)
         deletion = self._deleted.pop(key, None)
         before = old if deletion is None else deletion.commit
-        is_same_topic = None if before is None else has_same_topic(before.group_record, record)
+        is_same_topic = None if before is None else has_same_topic(before, record)
         if deletion is not None and deletion.causes == _REQUEST_OR_TOPIC and is_same_topic is not None:
             reason = f"probably with the topic: record {record.offset} has another topic id"
             if is_same_topic:
-                self.causes[deletion.tombstone.offset] = Cause.OFFSET_DELETED
+                deletion.tombstone.entry.cause = Cause.OFFSET_DELETED
                 reason = f"by request: record {record.offset} has the same topic id"
-            self.decided[deletion.tombstone.offset] = f"{key}: {deletion.commit.offset} deleted, {reason}."
+            self.decided[deletion.tombstone.offset] = f"{key}: {deletion.commit.value.offset} deleted, {reason}."
         elif deletion is not None and deletion.cause in (Cause.TOPIC_DELETED, Cause.UNKNOWN):
             self._note_return(key.topic, record, deletion)
         position = self.positions.get(key)
@@ -205,7 +189,7 @@ class OffsetEvents:
             position = Position(key, self.group.partition, offset, record.offset, get_time(record))
             self.positions[key] = position
             position.is_set = not (self.group.state.members or record.is_pending or _has_leader_epoch(record))
-            position.is_of_old_topic = is_same_topic is False and before is not None and offset == before.offset
+            position.is_of_old_topic = is_same_topic is False and before is not None and offset == before.value.offset
         else:
             position.is_of_old_topic &= offset == position.now
             is_by_member = self._is_by_member(record)
@@ -222,7 +206,7 @@ class OffsetEvents:
         is_certain = deletion.cause is Cause.TOPIC_DELETED
         sign = Recreation(topic, record.offset, get_time(record), None, deletion.tombstone.timestamp, is_certain)
         known = self.recreated.setdefault(topic, sign)
-        if known.ids is None and record.value.offset >= deletion.commit.offset:
+        if known.ids is None and record.value.offset >= deletion.commit.value.offset:
             del self.recreated[topic]
 
     def _note_topic_id(self, key: TopicPartition, record: GroupRecord) -> str:
@@ -241,7 +225,7 @@ class OffsetEvents:
         self._first_records = {other: found for other, found in self._first_records.items() if other.topic != key.topic}
         return f"; the topic was created again: its id changed from {old_id} to {topic_id}"
 
-    def _describe_origin(self, old: Commit, record: GroupRecord) -> str:
+    def _describe_origin(self, old: GroupRecord, record: GroupRecord) -> str:
         """Who can have committed a record that is out of the usual, and what the commit before had and it has not.
 
         A Java consumer commits the epoch of the last record that it consumed, but Kafka's tools do not.
@@ -249,11 +233,11 @@ class OffsetEvents:
         parts = [self._describe_committer(record)]
         if _lost_leader_epoch(old, record):
             parts.append("no leader epoch, the commit before had one")
-        if getattr(old.group_record.value, "metadata", None) and not getattr(record.value, "metadata", None):
+        if getattr(old.value, "metadata", None) and not getattr(record.value, "metadata", None):
             parts.append("no metadata, the commit before had some")
         return "; ".join(parts)
 
-    def _describe_skip(self, position: Position, old: Commit, record: GroupRecord) -> str:
+    def _describe_skip(self, position: Position, old: GroupRecord, record: GroupRecord) -> str:
         """Return how far a commit goes beyond what a member can have read; "" if a member can have read everything.
 
         What is committed after the last member has left was set from outside. A program without members can go on from
@@ -287,26 +271,27 @@ class OffsetEvents:
 
     def end_transaction(self, marker: Marker) -> Iterator[Event]:
         """Yield the events of a marker: one for each topic partition of the transaction, and the rewinds."""
-        for key, pending in self.pending.pop(marker.producer_id, {}).items():
-            record = pending.group_record
+        for key, record in self.pending.pop(marker.producer_id, {}).items():
+            offset: int = record.value.offset
             old = self.committed.get(key)
-            from_offset = None if old is None else old.offset
+            from_offset: int | None = None if old is None else old.value.offset
             if not marker.commits:
-                what = f"{key}: {pending.offset} of producer {marker.producer_id} was aborted."
-            elif pending.is_deleted:
-                what = f"{key}: no change, because the pending {pending.offset} was deleted before."
-            elif old is not None and not self._is_newer(record, old.group_record):
-                what = f"{key}: {old.offset} stays, committed after producer {marker.producer_id}'s {pending.offset}."
-                if old.offset < pending.offset:
-                    self.rewinds[old.group_record.offset] = (
-                        f"{key}: {old.offset} wins over the earlier {pending.offset} of producer {marker.producer_id}, "
-                        f"back by {pending.offset - old.offset}."
+                what = f"{key}: {offset} of producer {marker.producer_id} was aborted."
+            elif record.offset in self._deleted_pending:
+                what = f"{key}: no change, because the pending {offset} was deleted before."
+            elif old is not None and not self._is_newer(record, old):
+                what = f"{key}: {from_offset} stays, committed after producer {marker.producer_id}'s {offset}."
+                if old.value.offset < offset:
+                    old.entry.went_back = True
+                    old.entry.what = (
+                        f"{key}: {from_offset} wins over the earlier {offset} of producer {marker.producer_id}, "
+                        f"back by {offset - old.value.offset}."
                     )
             else:
                 by = f", by producer {marker.producer_id}"
                 yield from self._commit(marker, record, "transaction_committed", by, producer_id=marker.producer_id)
                 continue
-            name, to_offset = ("committed", from_offset) if marker.commits else ("aborted", pending.offset)
+            name, to_offset = ("committed", from_offset) if marker.commits else ("aborted", offset)
             fields = {"from_offset": from_offset, "to_offset": to_offset, "producer_id": marker.producer_id}
             yield self._event(marker, f"transaction_{name}", what, key, **fields)
 
@@ -316,12 +301,12 @@ class OffsetEvents:
     def find_open_transactions(self) -> Iterator[tuple[GroupRecord, Event]]:
         """Yield an event for each pending commit at the end of the log, with the record of the commit."""
         for producer_id, commits in self.pending.items():
-            for key, pending in commits.items():
-                record = pending.group_record
-                what = f"{key}: {pending.offset} is pending in producer {producer_id}'s transaction."
-                if pending.is_deleted:
-                    what = f"{key}: {pending.offset} was deleted, but producer {producer_id}'s transaction is open."
-                fields = {"to_offset": pending.offset, "producer_id": producer_id}
+            for key, record in commits.items():
+                offset = record.value.offset
+                what = f"{key}: {offset} is pending in producer {producer_id}'s transaction."
+                if record.offset in self._deleted_pending:
+                    what = f"{key}: {offset} was deleted, but producer {producer_id}'s transaction is open."
+                fields = {"to_offset": offset, "producer_id": producer_id}
                 yield record, self._event(record, "transaction_open", what, key, generation=None, **fields)
 
     def delete(self, tombstones: list[GroupRecord], *, deletes_group: bool) -> Iterator[Event]:
@@ -342,17 +327,19 @@ class OffsetEvents:
             causes: list[Cause] = []
             pending = self._delete_pending(key, tombstone)
             if old is None:
-                self.causes[tombstone.offset] = Cause.UNKNOWN
+                tombstone.entry.cause = Cause.UNKNOWN
                 if not deletes_group:
                     yield self._event(tombstone, "offset_deleted", self._describe_unknown(key, pending, tombstone), key)
                 continue
+            from_offset: int = old.value.offset
             self.positions.pop(key, None)
             self._first_records.pop(key, None)
-            cause = self._judge_expiry(old.group_record, tombstone, oldest_begin_ms)
+            self._continued.discard(key)
+            cause = self._judge_expiry(old, tombstone, oldest_begin_ms)
             if cause is not None:
                 can_be_request = cause is Cause.UNKNOWN
-                what = f"{key}: {old.offset} {self._describe_expiry(old.group_record, tombstone, can_be_request)}"
-                fields = {"from_offset": old.offset, "can_be_request": can_be_request}
+                what = f"{key}: {from_offset} {self._describe_expiry(old, tombstone, can_be_request)}"
+                fields = {"from_offset": from_offset, "can_be_request": can_be_request}
                 yield self._event(tombstone, "expired", what, key, **fields)
             elif deletes_group:
                 cause = Cause.UNKNOWN if can_be_topic else Cause.GROUP_DELETED
@@ -360,31 +347,32 @@ class OffsetEvents:
                 causes = self._find_causes(key)
                 cause = causes[0] if len(causes) == 1 else Cause.UNKNOWN
                 reason = " or ".join(_WORDS[each] for each in causes) or "for an unknown reason"
-                reason += self._describe_shorter_retention(old.group_record, tombstone)
+                reason += self._describe_shorter_retention(old, tombstone)
                 batch = "" if len(causes) == 1 else _describe_batch(tombstone, tombstones)
-                what = f"{key}: {old.offset} deleted, {reason}{batch}."
-                yield self._event(tombstone, "offset_deleted", what, key, from_offset=old.offset)
-            self.causes[tombstone.offset] = cause
+                what = f"{key}: {from_offset} deleted, {reason}{batch}."
+                yield self._event(tombstone, "offset_deleted", what, key, from_offset=from_offset)
+            tombstone.entry.cause = cause
             if any(other.topic == key.topic for other in self.committed):
                 cause = Cause.OFFSET_DELETED  # The topic still exists.
             self._deleted[key] = Deletion(old, tombstone, cause, causes)
 
-    def _delete_pending(self, key: TopicPartition, tombstone: GroupRecord) -> Commit | None:
+    def _delete_pending(self, key: TopicPartition, tombstone: GroupRecord) -> GroupRecord | None:
         deleted = None
         for producer_id, commits in self.pending.items():
             is_of_producer = tombstone.is_pending and producer_id == tombstone.producer_id
-            if key in commits and not commits[key].is_deleted and (is_of_producer or not self.is_classic):
-                deleted = commits[key]
-                deleted.is_deleted = True
+            record = commits.get(key) if is_of_producer or not self.is_classic else None
+            if record is not None and record.offset not in self._deleted_pending:
+                deleted = record
+                self._deleted_pending.add(record.offset)
         return deleted
 
     def _find_oldest_begin(self) -> int | None:
         """Offsets that may not expire, and those with an expire timestamp, are left out."""
         pending_keys = {key for commits in self.pending.values() for key in commits}
         begins = [
-            self._find_retention_begin(commit.group_record)
+            self._find_retention_begin(commit)
             for key, commit in self.committed.items()
-            if key not in pending_keys and _get_expire_time(commit.group_record) is None
+            if key not in pending_keys and _get_expire_time(commit) is None
         ]
         return min((begin for begin in begins if begin is not None), default=None)
 
@@ -441,12 +429,12 @@ class OffsetEvents:
         shorter = f", or expired after {describe_duration(age_ms)}, if the broker's retention time is shorter"
         return shorter if age_ms >= MIN_RETENTION_MS and _get_expire_time(commit) is None else ""
 
-    def _describe_unknown(self, key: TopicPartition, pending: Commit | None, tombstone: GroupRecord) -> str:
+    def _describe_unknown(self, key: TopicPartition, pending: GroupRecord | None, tombstone: GroupRecord) -> str:
         if pending is not None:
-            return f"{key}: the pending {pending.offset} was deleted."
+            return f"{key}: the pending {pending.value.offset} was deleted."
         if tombstone.is_pending:
             return f"{key}: a tombstone in a transaction, which deletes no committed offset."
-        if self.group.hole_count:
+        if self.group.has_hole:
             return f"{key}: an offset was deleted, whose commit is not in the log."
         return f"{key}: a tombstone without a commit in the log."
 
@@ -460,8 +448,8 @@ class OffsetEvents:
         return causes
 
     def has_offsets(self) -> bool:
-        pending = (commit for commits in self.pending.values() for commit in commits.values())
-        return bool(self.committed) or any(not commit.is_deleted for commit in pending)
+        pending = (record.offset for commits in self.pending.values() for record in commits.values())
+        return bool(self.committed) or not self._deleted_pending.issuperset(pending)
 
     def _event(self, at: Place, name: str, what: str, key: TopicPartition, **fields: Any) -> Event:
         return self.group.make_event(at, name, what, topic_partition=key, **fields)
@@ -475,8 +463,8 @@ def _describe_batch(tombstone: GroupRecord, tombstones: list[GroupRecord]) -> st
     return f"; the same batch deletes {list_names(others)}" if others else ""
 
 
-def _lost_leader_epoch(old: Commit, record: GroupRecord) -> bool:
-    return _has_leader_epoch(old.group_record) and not _has_leader_epoch(record)
+def _lost_leader_epoch(old: GroupRecord, record: GroupRecord) -> bool:
+    return _has_leader_epoch(old) and not _has_leader_epoch(record)
 
 
 def _has_leader_epoch(record: GroupRecord) -> bool:

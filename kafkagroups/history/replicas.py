@@ -21,15 +21,19 @@ Source: AbstractFetcherThread.getOffsetTruncationState (4.3.1); KIP-101; KIP-279
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from functools import cache, partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 from kafkagroups.coordinator.logs import find_truncation_offset
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.replay import LogKeys, read_control_type, read_keys
+from kafkagroups.history.finding import count_of
 from kafkagroups.loading.groups import Groups, description_json, offsets_json, pending_json
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.fork import Fork, find_fork, read_topic_id
@@ -41,18 +45,34 @@ _FIELDS = {
     "offsets": ("offset", "metadata", "leader_epoch"),
     "pending": ("producer_id", "offset", "metadata"),
 }
+_SHOWN_FIELDS = (
+    *("offset", "metadata", "leader_epoch", "type", "state", "protocol_type", "protocol", "generation"),
+    *("group_epoch", "assignment_epoch", "leader"),
+)
+_UUID_AT_END = re.compile(r"([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
 
 
 def compare(first: Groups, second: Groups) -> dict[str, dict[str, Any]]:
     """Return the differences between two loads, in the form that `kafkagroups.diff` describes."""
     differences: dict[str, dict[str, Any]] = {table: {} for table in _FIELDS}
-    for group_id in sorted({*first, *second, *first.orphans, *second.orphans}):
-        answers = [list_answers(groups, group_id) for groups in (first, second)]
-        for table, key in dict.fromkeys([*answers[0], *answers[1]]):
-            pair = [answer.get((table, key)) for answer in answers]
-            if not is_same(table, *pair):
-                _put(differences, table, group_id, key, pair)
+    for table, group_id, key, pair in list_pairs(first, second):
+        if not is_same(table, *pair):
+            _put(differences, table, group_id, key, pair)
     return differences
+
+
+def list_pairs(first: Groups, second: Groups) -> Iterator[tuple[str, str, str, list[Any]]]:
+    """Yield everything that is compared: the table, the group, the topic partition ("" for the group itself), and the
+    answers of both loads, None if a load has none.
+    """
+    return _list_all({*first, *second, *first.orphans, *second.orphans}, first, second)
+
+
+def _list_all(group_ids: Iterable[str], *loads: Groups) -> Iterator[tuple[str, str, str, list[Any]]]:
+    for group_id in sorted(group_ids):
+        answers = [list_answers(loaded, group_id) for loaded in loads]
+        for table, key in dict.fromkeys(chain.from_iterable(answers)):
+            yield table, group_id, key, [each.get((table, key)) for each in answers]
 
 
 def _put(tables: dict[str, dict[str, Any]], table: str, group_id: str, key: str, value: Any) -> None:
@@ -84,6 +104,49 @@ def is_same(table: str, first: Any, second: Any) -> bool:
     return select(first) == select(second)
 
 
+def describe_answer(table: str, answer: Any) -> str:
+    if not answer:
+        return "none"
+    if table == "groups":
+        return f"{answer['type']} {answer['state']}, {count_of(len(answer['members']), 'member')}"
+    if table == "pending":
+        return ", ".join(f"{commit['offset']} (producer {commit['producer_id']})" for commit in answer)
+    return f"{answer['offset']} {answer['metadata']!r}".removesuffix(" ''")
+
+
+def describe_difference(table: str, a: Any, b: Any) -> str:
+    if table == "pending" or a is None or b is None:
+        return f"{describe_answer(table, a)} → {describe_answer(table, b)}"
+    return "; ".join(_list_changes(a, b)) or (f"offset {a['offset']}" if table == "offsets" else "no field")
+
+
+def _list_changes(a: dict[str, Any], b: dict[str, Any]) -> Iterator[str]:
+    for name in _SHOWN_FIELDS:
+        if name in a and name in b and a[name] != b[name]:
+            sides = [_shorten_id(each[name]) if name == "leader" and each[name] else each[name] for each in (a, b)]
+            yield f"{name.replace('_', ' ')} {' → '.join(map(_show, sides))}"
+    members_a, members_b = ({member["member_id"]: member for member in group.get("members", ())} for group in (a, b))
+    for title, member_ids in (("joined", members_b.keys() - members_a), ("gone", members_a.keys() - members_b)):
+        if member_ids:
+            yield f"{title}: {', '.join(_shorten_id(member_id) for member_id in sorted(member_ids))}"
+    for member_id in sorted(members_a.keys() & members_b):
+        old = members_a[member_id]
+        new = members_b[member_id]
+        changed = [name for name in old if new.get(name) != old[name] and not name.endswith("_hex")]
+        if old != new:
+            yield f"member {_shorten_id(member_id)} with {', '.join(changed) or 'bytes'} changed"
+
+
+def _show(value: object) -> str:
+    if value is None:
+        return "none"
+    return repr(value) if isinstance(value, str) else str(value)
+
+
+def _shorten_id(member_id: str) -> str:
+    return _UUID_AT_END.sub(r"\1…", member_id)
+
+
 class Truncation(NamedTuple):
     """What a follower does when it returns. `newer` is the replica that it follows, "a" or "b".
 
@@ -98,6 +161,24 @@ class Truncation(NamedTuple):
     is_elected: bool
     reverse: int | None
     other_partitions: tuple[int | None, ...] = ()
+
+
+class Healing(Enum):
+    """What became of an answer after the fork.
+
+    SAME: both replicas changed it, and give the same answer.
+    HEALED, NEW: the newer replica has a later answer than the older one, which has changed its answer, or has not.
+    BACK: the older replica deleted a group or an offset, and the newer one wrote it again.
+    BEHIND: both replicas changed it, and the newer one has the lower offset.
+    LOST: only the older replica changed it.
+    """
+
+    SAME = "same"
+    HEALED = "healed"
+    NEW = "new"
+    BACK = "back"
+    BEHIND = "behind"
+    LOST = "lost"
 
 
 class Change(NamedTuple):
@@ -115,20 +196,12 @@ class Change(NamedTuple):
     before: Any
     a: Any
     b: Any
-    has_older_changed: bool
-    has_newer_changed: bool
-    is_healed: bool
+    healing: Healing
     ended_by: str = ""
 
     @property
-    def is_back(self) -> bool:
-        """Whether the older replica deleted a group or an offset, and the newer one wrote it again after the fork."""
-        older_has_none = (self.a is None) != (self.b is None) and self.before is not None and self.has_older_changed
-        return older_has_none and self.has_newer_changed and self.table != "pending" and not self.is_healed
-
-    @property
-    def differs(self) -> bool:
-        return not is_same(self.table, self.a, self.b)
+    def is_healed(self) -> bool:
+        return self.healing in (Healing.SAME, Healing.HEALED, Healing.NEW)
 
 
 @dataclass
@@ -268,32 +341,39 @@ def _find_changes(
     """Yield the answers of one partition that the replicas changed after the fork, or that differ."""
     loads = (older_side.before, newer_side.before, older_side.after, newer_side.after)
     group_ids = {name for loaded in loads[2:] for name, numbers in loaded.partitions_of.items() if partition in numbers}
-    for group_id in sorted(group_ids):
-        answers = [list_answers(loaded, group_id) for loaded in loads]
-        for table, key in dict.fromkeys(entry for each in answers for entry in each):
-            before, newer_before, older, newer = (each.get((table, key)) for each in answers)
-            has_newer_changed = not is_same(table, newer_before, newer)
-            has_older_changed = not is_same(table, before, older)
-            is_healed = is_same(table, newer, older)
-            if is_healed and not (has_newer_changed and has_older_changed):
-                continue
-            if not is_healed and has_newer_changed:
-                is_back = older is None and before is not None and table != "pending"
-                is_behind = table == "offsets" and bool(newer and older and newer["offset"] < older["offset"])
-                is_healed = not has_older_changed or not (is_back or is_behind)
-            if not is_healed and table == "pending" and older is not None:
-                _, committed_before, _, committed = (each.get(("offsets", key)) for each in answers)
-                # A later commit of the newer replica stands for lost pending commits.
-                if committed is not None and not is_same("offsets", committed, committed_before):
-                    is_healed = committed["offset"] >= max(commit["offset"] for commit in older)
-            ended_by = ""
-            if older is None and has_older_changed and not is_healed:
-                places: list[object] = [(group_id, key), (group_id, "")]
-                if table == "pending":
-                    places = [commit["producer_id"] for commit in newer or []]
-                ended_by = next((find_ends()[place] for place in places if place in find_ends()), "")
+    for table, group_id, key, (before, newer_before, older, newer) in _list_all(group_ids, *loads):
+        healing = _judge(table, before, older, newer_before, newer)
+        if healing is Healing.LOST and table == "pending" and older is not None:
+            committed_before, committed = (list_answers(load, group_id).get(("offsets", key)) for load in loads[1::2])
+            # A later commit of the newer replica stands for lost pending commits.
+            if committed is not None and not is_same("offsets", committed, committed_before):
+                is_later = committed["offset"] >= max(commit["offset"] for commit in older)
+                healing = Healing.HEALED if is_later else healing
+        ended_by = ""
+        if older is None and healing in (Healing.BACK, Healing.LOST):
+            places: list[object] = [(group_id, key), (group_id, "")]
+            if table == "pending":
+                places = [commit["producer_id"] for commit in newer]
+            ended_by = next((find_ends()[place] for place in places if place in find_ends()), "")
+        if healing is not None:
             a, b = (newer, older) if newer_name == "a" else (older, newer)
-            yield Change(table, group_id, key, before, a, b, has_older_changed, has_newer_changed, is_healed, ended_by)
+            yield Change(table, group_id, key, before, a, b, healing, ended_by)
+
+
+def _judge(table: str, before: Any, older: Any, newer_before: Any, newer: Any) -> Healing | None:
+    """`before` and `newer_before` are the answers at the fork. None: nothing that differs or was changed twice."""
+    has_older_changed = not is_same(table, before, older)
+    has_newer_changed = not is_same(table, newer_before, newer)
+    if is_same(table, newer, older):
+        return Healing.SAME if has_older_changed and has_newer_changed else None
+    if not has_newer_changed:
+        return Healing.LOST
+    if not has_older_changed:
+        return Healing.NEW
+    if table != "pending" and older is None:
+        return Healing.BACK
+    is_behind = table == "offsets" and newer and newer["offset"] < older["offset"]
+    return Healing.BEHIND if is_behind else Healing.HEALED
 
 
 def _find_ends(log: Log, fork_offset: int, dialect: Dialect) -> _Ends:

@@ -11,7 +11,7 @@ or because an offset skips or goes back, and those with a member that has to giv
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -117,7 +117,7 @@ def count_logs(topic: OpenTopic, by: str = "group") -> Stats:
     """Load a topic and return its statistics. `by` is one of ROW_KINDS (stats.py): what a row stands for."""
     counted = CountedTopic(topic, by)
     refuse_foreign_log(counted.topic, counted.groups.partitions_of)
-    return counted.sum_stats(counted.read_stats())
+    return counted.sum_stats()
 
 
 class CountedTopic:
@@ -214,9 +214,9 @@ class CountedTopic:
         counters = (counts, by_group, commits)
         return Partition(log, rules, self.groups, loaded, parts, totals, *counters, {*few}, misplaced)
 
-    def sum_stats(self, stats_of_logs: Iterable[Stats]) -> Stats:
+    def sum_stats(self, *, watches_groups: bool = True) -> Stats:
         stats = Stats(self.by, topic_partitions=self.topic_partitions)
-        for log_stats in stats_of_logs:
+        for log_stats in self.read_stats(watches_groups=watches_groups):
             stats.add(log_stats)
         finish(stats, self.topic)
         return stats

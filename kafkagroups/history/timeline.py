@@ -389,7 +389,8 @@ class PartitionHistory:
                 for event in self.group.apply(run):
                     if event.event == "deleted":
                         event = replace(event, what=deletion or self._describe_deletion(had_state=had_state))
-                        self.offsets.causes |= {record.offset: group_cause for record in run if record.value is None}
+                        for record in run:
+                            record.entry.cause = group_cause if record.value is None else None
                     yield event
             elif run[0].value is not None:
                 for record in run:
@@ -398,7 +399,7 @@ class PartitionHistory:
                 events = list(self._delete_offsets(run, deletes_group=any(each.ends_group for each in following)))
                 yield from events
                 deletion = self._describe_deletion_with(run, can_expire=bool(events))
-                if any(self.offsets.causes[record.offset] is Cause.EXPIRED for record in run):
+                if any(record.entry.cause is Cause.EXPIRED for record in run):
                     group_cause = Cause.EXPIRED
 
     def _delete_offsets(self, tombstones: list[GroupRecord], *, deletes_group: bool) -> Iterator[Event]:
@@ -467,7 +468,7 @@ def build_history(
         offsets.is_classic = classic_ranges[max(0, bisect_right(firsts, place) - 1)][1]
         if isinstance(first, Hole):
             parts.append([describe_gap(history.group.partition, first, later.values(), start_offset, replaced)])
-            history.group.hole_count += 1
+            offsets.note_hole()
         elif isinstance(first, Marker):
             parts.append(list(offsets.end_transaction(first)))
         else:

@@ -41,7 +41,7 @@ from kafkagroups.history.finding import (
 )
 from kafkagroups.history.group_log import load_group_logs
 from kafkagroups.history.passes import list_readable, refuse_foreign_log
-from kafkagroups.history.replicas import Replicas, compare_replicas
+from kafkagroups.history.replicas import Replicas, compare_replicas, describe_answer
 from kafkagroups.history.scan import CountedTopic
 from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, OpenTransaction, Stats, sort_moved
 from kafkagroups.history.timeline import build_history
@@ -245,9 +245,8 @@ class LogFacts:
 def read_facts(topic: OpenTopic) -> LogFacts:
     counted = CountedTopic(topic)
     refuse_foreign_log(counted.topic, counted.groups.partitions_of)
-    stats_of_logs = list(counted.read_stats())
-    check = judge(counted, stats_of_logs)
-    stats = counted.sum_stats(stats_of_logs)
+    stats = counted.sum_stats()
+    check = judge(counted, stats)
     times = [time for part in stats.partitions.values() for time in (part.first_timestamp_ms, part.last_timestamp_ms)]
     known = [time for time in times if time is not None]
     axis = TimeAxis(min(known, default=-1), max(known, default=-1))
@@ -323,7 +322,7 @@ def _render(all_facts: Sequence[LogFacts], replicas: Replicas | None) -> str:
         digest=b64encode(sha256(style.encode()).digest()).decode(),
         version=metadata.version("kafkagroups"),
         records_per_ms=RECORDS_LOADED_PER_SECOND // 1000,
-        describe_answer=_describe_answer,
+        describe_answer=describe_answer,
         quote=quote,
         sort_moved=sort_moved,
     )
@@ -340,9 +339,3 @@ def _show(value: object) -> object:
 def format_time(ms: int | None) -> str:
     """A time (ms since 1970) in UTC, to the second. None and negative numbers mean no time: "-"."""
     return "-" if ms is None or ms < 0 else describe_time(ms).removesuffix(" UTC")
-
-
-def _describe_answer(answer: object) -> str:
-    if isinstance(answer, list):
-        return ", ".join(str(commit["offset"]) for commit in answer)
-    return str(answer.get("offset", answer.get("state"))) if isinstance(answer, dict) else "none"

@@ -12,9 +12,7 @@ of a surrogate pair in a text becomes `?`, because UTF-8 cannot encode it (recor
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkagroups.errors import UsageError
@@ -97,6 +95,10 @@ def columns_of(table: str, names: Iterable[str] | None = None) -> tuple[Column, 
     return tuple(by_name[name] for name in chosen_names)
 
 
+def partition_number(partition: int | None) -> int:
+    return -1 if partition is None else partition
+
+
 def schema_ddl(columns: Iterable[Column]) -> str:
     return ", ".join(f"{column.name} {column.type}{'' if column.nullable else ' NOT NULL'}" for column in columns)
 
@@ -160,36 +162,16 @@ def _to_microseconds(time_ms: int | None) -> int | None:
 
 
 def to_arrow_array(data_type: pa.DataType, values: Sequence[Any]) -> pa.Array:
-    """Return values as an Arrow array. `pa.array` would import pandas, which takes a second."""
+    """Return values as an Arrow array, also texts that UTF-8 cannot encode."""
     import pyarrow as pa
 
-    present = [value is not None for value in values]
-    nulls = None if all(present) else _pack_bits(present)
-    if pa.types.is_boolean(data_type):
-        return pa.Array.from_buffers(data_type, len(values), [nulls, _pack_bits([bool(value) for value in values])])
-    if pa.types.is_primitive(data_type):
-        numbers = array(_ARRAY_CODES[data_type.bit_width], [0 if value is None else value for value in values])
-        return pa.Array.from_buffers(data_type, len(values), [nulls, pa.py_buffer(numbers)])
-    if pa.types.is_list(data_type):
-        elements = to_arrow_array(data_type.value_type, [element for value in values if value for element in value])
-        return pa.Array.from_buffers(data_type, len(values), [nulls, _end_offsets(values)], children=[elements])
-    if pa.types.is_string(data_type):
-        values = [None if value is None else encode_utf8(value) for value in values]
-    data = b"".join([value for value in values if value])
-    return pa.Array.from_buffers(data_type, len(values), [nulls, _end_offsets(values), pa.py_buffer(data)])
+    try:
+        return pa.array(values, data_type)
+    except UnicodeEncodeError:
+        return pa.array(map(_encode_texts, values), data_type)
 
 
-_ARRAY_CODES = {16: "h", 32: "i", 64: "q"}
-
-
-def _pack_bits(bits: Sequence[bool]) -> pa.Buffer:
-    import pyarrow as pa
-
-    text = "".join("1" if bit else "0" for bit in reversed(bits))
-    return pa.py_buffer(int(text or "0", 2).to_bytes((len(bits) + 7) // 8, "little"))
-
-
-def _end_offsets(values: Sequence[Any]) -> pa.Buffer:
-    import pyarrow as pa
-
-    return pa.py_buffer(array("i", accumulate((len(value or ()) for value in values), initial=0)))
+def _encode_texts(value: Any) -> Any:
+    if isinstance(value, list):
+        return list(map(_encode_texts, value))
+    return encode_utf8(value) if isinstance(value, str) else value

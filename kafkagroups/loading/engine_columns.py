@@ -22,6 +22,7 @@ from kafkagroups.loading.columns import (
     TIMESTAMP_END_MS,
     Column,
     arrow_schema,
+    partition_number,
     to_arrow_array,
 )
 from kafkagroups.loading.groups import GroupParts
@@ -30,8 +31,6 @@ from kafkagroups.records.releases import Dialect
 from kafkagroups.records.serde import RECORD_TYPES, ControlType, decode
 from kafkagroups.records.wire import decode_utf8
 
-NativeOffsetsOfGroups = dict[int, list[tuple[int | None, GroupOffsets]]]
-"""By Python's `id` of the engine's result: the log partition and the offsets of each group."""
 _CHANGED = "the log has changed while it was read: read it again"
 _MARKERS = (ControlType.COMMIT, ControlType.ABORT)
 _CONTROL_NAMES = [kind.name.lower() if kind in _MARKERS else kind.name for kind in ControlType]
@@ -43,26 +42,24 @@ _TYPE_NAMES = [*(RECORD_TYPES[n].name if n in RECORD_TYPES else "Unknown" for n 
 
 def split_by_storage(
     groups: Iterable[tuple[str, GroupParts]],
-) -> tuple[NativeOffsetsOfGroups, list[tuple[str, GroupParts]]]:
-    in_columns: NativeOffsetsOfGroups = {}
+) -> tuple[list[list[GroupParts]], list[tuple[str, GroupParts]]]:
+    """Return the groups whose offsets are in columns, in a list for each reading of the engine, and the others."""
+    in_columns: dict[int, list[GroupParts]] = {}
     others = []
     for group_id, parts in groups:
         if isinstance(parts.offsets, GroupOffsets):
-            of_reading = in_columns.setdefault(id(parts.offsets.reading), [])
-            of_reading.append((parts.group.partition, parts.offsets))
+            in_columns.setdefault(id(parts.offsets.reading), []).append(parts)
         else:
             others.append((group_id, parts))
-    return in_columns, others
+    return list(in_columns.values()), others
 
 
-def copy_offsets(in_columns: NativeOffsetsOfGroups, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
-    for groups in in_columns.values():
-        partition, offsets = groups[0]
-        numbers = [each.number for _, each in groups]
-        for part in offsets.reading.offset_columns(numbers, BATCH_ROWS, BATCH_BYTES):
-            yield _make_batch(
-                part, columns, {"partition": _repeat(-1 if partition is None else partition, part["rows"])}
-            )
+def copy_offsets(groups: list[GroupParts], columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
+    """Copy the offsets of groups from one reading of the engine."""
+    partition = partition_number(groups[0].group.partition)
+    offsets: list[Any] = [parts.offsets for parts in groups]
+    for part in offsets[0].reading.offset_columns([each.number for each in offsets], BATCH_ROWS, BATCH_BYTES):
+        yield _make_batch(part, columns, {"partition": _repeat(partition, part["rows"])})
 
 
 def copy_records(
@@ -84,7 +81,7 @@ def copy_records(
             numbers = pa.Array.from_buffers(pa.uint8(), rows, [None, pa.py_buffer(fates[0][start:end])])
             made["fate"] = _name(["", *(fate.value for fate in Fate)], numbers.cast(pa.int32()))
             by = pa.Array.from_buffers(pa.int64(), rows, [None, pa.py_buffer(fates[1][8 * start : 8 * end])])
-            made["by"] = _null_unless(pc.greater_equal(by, 0), by)
+            made["by"] = pc.if_else(pc.greater_equal(by, 0), by, None)
         for column in columns:
             if column.name in ("control", "name", "json"):
                 made[column.name] = _MAKERS[column.name](part, dialect)
@@ -103,7 +100,7 @@ def _make_batch(part: dict[str, Any], columns: Sequence[Column], made: dict[str,
         elif pa.types.is_timestamp(field.type):
             times = _take(part, f"{field.name}_ms", pa.int64())
             is_in_range = pc.and_(pc.greater_equal(times, MIN_TIMESTAMP_MS), pc.less(times, TIMESTAMP_END_MS))
-            arrays.append(pc.multiply(_null_unless(is_in_range, times), 1000).cast(field.type))
+            arrays.append(pc.multiply(pc.if_else(is_in_range, times, None), 1000).cast(field.type))
         else:
             arrays.append(_take(part, field.name, field.type))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
@@ -124,31 +121,25 @@ def _take(part: dict[str, Any], name: str, data_type: pa.DataType) -> pa.Array:
 
 
 def _repeat(number: int, count: int) -> pa.Array:
-    """Return a column with one number. `pa.repeat` would import pandas."""
-    data = number.to_bytes(4, "little", signed=True) * count
-    return pa.Array.from_buffers(pa.int32(), count, [None, pa.py_buffer(data)])
+    return pa.repeat(pa.scalar(number, pa.int32()), count)
 
 
 def _name(names: list[str], numbers: pa.Array) -> pa.Array:
     return to_arrow_array(pa.string(), names).take(numbers)
 
 
-def _null_unless(is_kept: pa.Array, values: pa.Array) -> pa.Array:
-    return pc.if_else(is_kept, values, pa.scalar(None, values.type))
-
-
 def _make_control(part: dict[str, Any], dialect: Dialect) -> pa.Array:
     unknown = len(_CONTROL_NAMES) - 1
     numbers = _take(part, "control_type", pa.int32())
     is_known = pc.and_(pc.greater_equal(numbers, 0), pc.less(numbers, unknown))
-    return _name(_CONTROL_NAMES, pc.if_else(is_known, numbers, pa.scalar(unknown, pa.int32())))
+    return _name(_CONTROL_NAMES, pc.if_else(is_known, numbers, unknown))
 
 
 def _make_name(part: dict[str, Any], dialect: Dialect) -> pa.Array:
     types = _take(part, "type", pa.int32())
     is_read = _take(part, "is_read", pa.bool_())
-    numbers = pc.if_else(is_read, types, pa.scalar(_LAST_TYPE + 1, pa.int32()))
-    return _name(_TYPE_NAMES, _null_unless(pc.is_valid(types), numbers))
+    numbers = pc.if_else(is_read, types, _LAST_TYPE + 1)
+    return _name(_TYPE_NAMES, pc.if_else(pc.is_valid(types), numbers, None))
 
 
 def _make_json(part: dict[str, Any], dialect: Dialect) -> pa.Array:

@@ -7,7 +7,7 @@ pandas is imported only when a frame is asked for.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
@@ -358,10 +358,6 @@ class LazyMapping(Mapping[str, Value], Generic[Parts, Value]):
     def unbuilt(self) -> dict[str, Parts]:
         return {name: parts for name, parts in self._parts.items() if name not in self._built}
 
-    def add(self, other: LazyMapping[Parts, Value]) -> None:
-        self._parts |= other._parts
-        self._built |= other._built
-
 
 KnownGroups = LazyMapping[GroupParts, AnyGroup]
 Orphans = LazyMapping[Orphan, Orphan]
@@ -535,21 +531,6 @@ def describe_failure(path: str, partition: int | None, kafka: str, error: str, a
     if answers_for_groups:
         return f"{message}. The load fails at its last step: this broker answers for the groups that it had loaded"
     return message
-
-
-def join_groups(
-    loads: Sequence[Groups], path: str, topic: FoundPartitions, topic_partitions: TopicPartitions | None
-) -> Groups:
-    """No group may be in two of them."""
-    whole = Groups(loads[0].coordinator, loads[0].kafka, path, topic=topic, decided_partitions=topic_partitions)
-    for load in sorted(loads, key=lambda load: min(number or 0 for number in load.partitions)):
-        whole.partitions |= load.partitions
-        whole.groups.add(load.groups)
-        whole.orphans.add(load.orphans)
-        for group_id, partition_numbers in load.partitions_of.items():
-            whole.partitions_of.setdefault(group_id, []).extend(partition_numbers)
-    whole.partitions = dict(sorted(whole.partitions.items(), key=lambda entry: entry[0] or 0))
-    return whole
 
 
 _OFFSET_COLUMNS = """group topic partition offset leader_epoch metadata commit_timestamp expire_timestamp topic_id

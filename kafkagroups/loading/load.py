@@ -9,12 +9,12 @@ of its own, which need not be installed.
 Threads of the readable engine would only block each other, so each lets a worker fold its logs: a process of the same
 Python, with the caller's `sys.path` (`Workers`).
 
-Python's own multiprocessing is not used: on macOS, its workers import the caller's `__main__` again, which fails in a
-script without a `__main__` guard.
+Of Python's own multiprocessing, only the connection between two processes is used: on macOS, its workers import the
+caller's `__main__` again, which fails in a script without a `__main__` guard.
 
 Every way out ends the workers: if the consumer stops or fails, the parent kills them, and if the parent is killed, they
-see that their stdin is closed. A terminal sends Ctrl-C to all processes of a command, so the workers are started with
-that signal blocked and leave the answer to the parent.
+cannot send the number of bytes that they have read since the last megabyte. A terminal sends Ctrl-C to all processes of
+its process group, so each worker has a group of its own and leaves the answer to the parent.
 Source: GroupMetadataManager.doLoadGroupsAndOffsets (classic coordinator, 3.9); CoordinatorRuntime and
 GroupCoordinatorShard.onLoaded (new coordinator, 4.3.1).
 """
@@ -23,13 +23,11 @@ from __future__ import annotations
 
 import ast
 import os
-import pickle
-import signal
 import subprocess
 import sys
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
 from copy import copy
@@ -37,7 +35,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import PurePath
 from queue import SimpleQueue
-from threading import Lock, Thread
+from threading import Lock
 from typing import NamedTuple, Protocol
 
 from kafkagroups.errors import BadBytes, KafkagroupsError, LoadFailed, UsageError
@@ -96,7 +94,8 @@ class Engine:
         """
         thread_count = min(threads or os.cpu_count() or 1, len(logs))
         needs_workers = self.name == "python"
-        if thread_count <= 1 or (needs_workers and (self is not PYTHON or sum(log.size for log in logs) < MIN_SIZE)):
+        has_workers = self is PYTHON and not hasattr(sys, "frozen")  # A frozen program would start itself.
+        if thread_count <= 1 or (needs_workers and (not has_workers or sum(log.size for log in logs) < MIN_SIZE)):
             for log in logs:
                 yield self.fold(log, dialect, stop, count_bytes=count_bytes)
             return
@@ -142,7 +141,7 @@ def choose_engine(name: str) -> Engine:
 MIN_SIZE = 16 * 1024 * 1024
 """In bytes. Workers need a third of a second to start, so one process loads smaller logs."""
 _COUNTED_BYTES = 1024 * 1024
-_START = "import sys; sys.path[:] = sys.argv[1:]; from kafkagroups.loading.load import work; work()"
+_START = "import sys; sys.path[:] = sys.argv[2:]; from kafkagroups.loading.load import work; work(int(sys.argv[1]))"
 
 
 @contextmanager
@@ -163,46 +162,48 @@ def start_workers(count: int) -> Iterator[FoldLog]:
             free.put(worker)
 
     try:
-        is_python = bool(sys.executable) and not hasattr(sys, "frozen")  # A frozen program would start itself.
-        unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            with suppress(OSError):
-                while is_python and len(workers) < count:
-                    workers.append(_Worker())
-                    free.put(workers[-1])
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
+        with suppress(OSError):
+            while len(workers) < count:
+                workers.append(_Worker())
+                free.put(workers[-1])
         yield fold_in_worker if workers else fold
     finally:
         for worker in workers:
             worker.process.kill()
         for worker in workers:
-            worker.close()
+            worker.process.wait()
 
 
 class _Worker:
     def __init__(self) -> None:
-        command = [sys.executable, "-P", "-c", _START, *map(str, sys.path)]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        assert self.process.stdin is not None and self.process.stdout is not None
-        self.tasks = self.process.stdin
-        self.messages = self.process.stdout
+        from multiprocessing.connection import Pipe
+
+        self.connection, connection_of_worker = Pipe()
+        with connection_of_worker:
+            descriptor = connection_of_worker.fileno()
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-c", _START, str(descriptor), *sys.path],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[descriptor],
+                process_group=0,
+            )
 
     def fold(self, log: Log, dialect: Dialect, stop: Stop, count_bytes: CountBytes) -> Shard:
         portable = copy(log)
         if log.content is not None:  # These bytes can have any type, and may be loaded only now.
             portable.content = {segment: bytes(log.content[segment]) for segment in log.segments}
+        outcome: Shard | Exception | None = None
         try:
-            pickle.dump((portable, dialect, stop), self.tasks)
-            self.tasks.flush()
-            while isinstance(message := pickle.load(self.messages), int):
-                count_bytes(message)
-        except (OSError, EOFError, pickle.UnpicklingError):
+            self.connection.send((portable, dialect, stop))
+            while outcome is None:
+                byte_count, outcome = self.connection.recv()
+                count_bytes(byte_count)
+        except (OSError, EOFError):
             raise self._describe_end(log) from None
-        if isinstance(message, Exception):
-            raise message
-        shard: Shard = message
-        return shard
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
 
     def _describe_end(self, log: Log) -> KafkagroupsError:
         self.process.kill()
@@ -215,56 +216,33 @@ class _Worker:
             "or this partition alone, which needs only one process (in Python, threads=1 does)"
         )
 
-    def close(self) -> None:
-        self.process.wait()
-        self.messages.close()
-        with suppress(OSError):  # A task that was not sent to the end cannot be sent any more.
-            self.tasks.close()
 
+def work(descriptor: int) -> None:
+    """Fold the logs that the parent sends, and send the number of bytes that were read, at the end with the outcome."""
+    from multiprocessing.connection import Connection
 
-def work() -> None:
-    messages = sys.stdout.buffer
-    sys.stdout = sys.stderr  # Whatever prints must not disturb the messages.
-    tasks: SimpleQueue[tuple[Log, Dialect, Stop]] = SimpleQueue()
-    Thread(target=_receive_tasks, args=[tasks], daemon=True).start()
-
-    def send(message: int | Shard | Exception) -> None:
-        pickle.dump(message, messages)
-        messages.flush()
-
-    with suppress(BrokenPipeError):
-        while True:
-            send(_fold(*tasks.get(), send))
-    os._exit(1)
-
-
-def _receive_tasks(tasks: SimpleQueue[tuple[Log, Dialect, Stop]]) -> None:
-    """Read tasks in a thread, so that a worker ends with its parent even while it folds."""
-    try:
-        while True:
-            tasks.put(pickle.load(sys.stdin.buffer))
-    finally:
-        os._exit(1)
-
-
-def _fold(log: Log, dialect: Dialect, stop: Stop, send: Callable[[int], None]) -> Shard | Exception:
-    unsent_bytes = 0
+    parent = Connection(descriptor)
+    uncounted = 0
+    outcome: Shard | Exception
 
     def count_bytes(count: int, /) -> None:
-        nonlocal unsent_bytes
-        unsent_bytes += count
-        if unsent_bytes >= _COUNTED_BYTES:
-            send(unsent_bytes)
-            unsent_bytes = 0
+        nonlocal uncounted
+        uncounted += count
+        if uncounted >= _COUNTED_BYTES:
+            parent.send((uncounted, None))
+            uncounted = 0
 
-    try:
-        outcome: Shard | Exception = fold(log, dialect, stop, count_bytes=count_bytes)
-    except BrokenPipeError:  # `count_bytes` does not reach the parent, which has ended.
-        raise
-    except Exception as error:
-        outcome = error
-    send(unsent_bytes)
-    return outcome
+    with suppress(EOFError, ConnectionError):  # The parent has ended.
+        while True:
+            log, dialect, stop = parent.recv()
+            try:
+                outcome = fold(log, dialect, stop, count_bytes=count_bytes)
+            except ConnectionError:
+                raise
+            except Exception as error:
+                outcome = error
+            parent.send((uncounted, outcome))
+            uncounted = 0
 
 
 @dataclass(frozen=True)
@@ -310,11 +288,14 @@ class OpenTopic:
         logs are only a part of it.
         """
         engine = engine or self.chosen_engine
-        whole = whole or WholeTopic(self.find_partitions(), {})
-        times = LogTimes(self.logs, self.dialect, {log.partition: self.stop for log in self.logs}, engine.name)
         shards = engine.fold_logs(self.logs, self.dialect, self.stop, threads=self.threads, count_bytes=count_bytes)
         with closing(shards):
-            return combine_shards(shards, self.dialect, self.path, whole, times)
+            return self.combine(shards, engine.name, whole)
+
+    def combine(self, shards: Iterable[Shard], engine: str, whole: WholeTopic | None = None) -> Groups:
+        whole = whole or WholeTopic(self.find_partitions(), {})
+        times = LogTimes(self.logs, self.dialect, {log.partition: self.stop for log in self.logs}, engine)
+        return combine_shards(shards, self.dialect, self.path, whole, times)
 
 
 def is_folder(logs: Sequence[Log], path: str) -> bool:

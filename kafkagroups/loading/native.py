@@ -30,7 +30,7 @@ from kafkagroups.groups.offsets import GROUP_ENDING_TYPES, NativeOffsets
 from kafkagroups.helpers import MAX_INT64, MIN_INT64
 from kafkagroups.loading.columns import BATCH_BYTES, BATCH_ROWS
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, LogRecord, parse_record_batch
-from kafkagroups.log.segment_file import WHOLE_FILE, base_offset_of, check_regular, segment_errors
+from kafkagroups.log.segment_file import base_offset_of, check_regular, segment_errors
 from kafkagroups.log.segments import NO_STOP, Log, Notes, Stop, batches_until
 from kafkagroups.records.consumer_group import GroupIdKey, MemberIdKey
 from kafkagroups.records.group_metadata import GroupMetadataKey
@@ -157,7 +157,7 @@ def _describe_type(dialect: Dialect, number: int) -> TypeRule:
 def list_segments(log: Log) -> list[tuple[Any, int, int, int | None]]:
     segments: list[tuple[Any, int, int, int | None]] = []
     for segment in log.segments:
-        start, end = log.ranges.get(segment, WHOLE_FILE)
+        start, end = log.range_of(segment)
         source: Any = None
         if log.content is not None:
             source = memoryview(log.content[segment]).cast("B")
@@ -248,8 +248,7 @@ def read_batches_at(log: Log, places: Iterable[Sequence[Any]]) -> Iterator[Batch
         segment = log.segments[index]
         with log.open(segment) as file:
             for _, position, size, *_ in rows:
-                file.seek(position - (log.segment_start(segment) if log.content is not None else 0))
-                data = file.read(size) or b""
+                data = file.read_at(position, size)
                 batch = parse_record_batch(data, position, segment, log.max_batch_bytes) if len(data) == size else None
                 if batch is None or not batch.is_valid:
                     raise InvalidLog(f"{segment}: the file has changed while it was read: read the log again")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from kafkagroups.errors import BadBytes, InvalidLog, UsageError
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.groups.replay import OFFSET_KEYS, find_group_id
-from kafkagroups.loading.columns import Column, Row, arrow_schema, columns_of, record_batches
+from kafkagroups.loading.columns import Column, Row, arrow_schema, columns_of, partition_number, record_batches
 from kafkagroups.loading.groups import GroupParts, Groups, description_json, member_rows, offset_json, sorted_pending
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
 from kafkagroups.log.folders import file_system, local_path, new_folder, public_uri, remote_errors
@@ -52,12 +52,9 @@ def _read_batches(groups: Groups, table: str, columns: Sequence[Column]) -> Iter
         from kafkagroups.loading.engine_columns import copy_offsets, split_by_storage
 
         in_columns, parts = split_by_storage(parts)
-        yield from copy_offsets(in_columns, columns)
+        for groups_of_reading in in_columns:
+            yield from copy_offsets(groups_of_reading, columns)
     yield from record_batches(columns, GROUP_TABLES[table](parts))
-
-
-def partition_number(partition: int | None) -> int:
-    return -1 if partition is None else partition
 
 
 def _partition_rows(groups: Groups) -> Iterator[Row]:

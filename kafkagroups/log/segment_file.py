@@ -91,11 +91,14 @@ def check_regular(status: os.stat_result, path: str) -> None:
 
 
 class SegmentFile:
-    def __init__(self, file: FileIO, path: str, byte_range: ByteRange) -> None:
-        status = os.fstat(file.fileno())
-        check_regular(status, path)  # Another file can have replaced the file before it was opened.
-        self.inode = status.st_ino
-        self.end = status.st_size if byte_range.end is None else min(status.st_size, byte_range.end)
+    """A segment that is open for reading, in a file or in memory, of which `byte_range` is read.
+
+    `inode` identifies the file; -1 means that the segment is in memory.
+    """
+
+    def __init__(self, file: FileIO | BytesIO, path: str, byte_range: ByteRange, size: int, inode: int = -1) -> None:
+        self.inode = inode
+        self.end = size if byte_range.end is None else min(size, byte_range.end)
         self._file = file
         self._path = path
         self._range_end = byte_range.end
@@ -108,12 +111,14 @@ class SegmentFile:
     def skip_hole(self) -> int:
         if not hasattr(os, "SEEK_DATA"):
             return 0
-        descriptor = self._file.fileno()
-        end = os.fstat(descriptor).st_size if self._range_end is None else self._range_end
+        end = self._range_end
         try:
+            descriptor = self._file.fileno()
+            end = os.fstat(descriptor).st_size if end is None else end
             next_byte = min(os.lseek(descriptor, self.position, os.SEEK_DATA), end)
         except OSError as error:
-            if error.errno != errno.ENXIO:  # ENXIO means that no byte follows. Some file systems do not support holes.
+            # ENXIO means that no byte follows. Some file systems do not support holes, and bytes in memory have none.
+            if error.errno != errno.ENXIO or end is None:
                 return 0
             next_byte = end
         skipped_bytes = max(0, next_byte - self.position)
@@ -129,6 +134,10 @@ class SegmentFile:
         self.position += len(data)
         return data
 
+    def read_at(self, position: int, size: int) -> bytes:
+        self.seek(position)
+        return self.read(size)
+
 
 @contextmanager
 def open_segment(segment_path: str, folder: str = "", byte_range: ByteRange = WHOLE_FILE) -> Iterator[SegmentFile]:
@@ -141,7 +150,9 @@ def open_segment(segment_path: str, folder: str = "", byte_range: ByteRange = WH
         check_regular(os.stat(path), segment_path)
         file = open(path, "rb", buffering=0, opener=_open_without_waiting)  # noqa: SIM115  # It is closed below.
     with file:
-        yield SegmentFile(file, segment_path, byte_range)
+        status = os.fstat(file.fileno())
+        check_regular(status, segment_path)  # Another file can have replaced the file before it was opened.
+        yield SegmentFile(file, segment_path, byte_range, status.st_size, status.st_ino)
 
 
 def read_segment(segment_path: str, folder: str = "", byte_range: ByteRange = WHOLE_FILE) -> bytes:
@@ -309,14 +320,13 @@ def mark_too_large(frame: Frame, max_batch_bytes: int) -> Frame:
     return frame._replace(state=FrameState.TOO_LARGE, reason=reason)
 
 
-def read_frames(
-    file: SegmentFile | BytesIO, position: int = 0, *, max_batch_bytes: int = MAX_BATCH_BYTES
-) -> Iterator[tuple[Frame, bytes]]:
-    """Yield the frames of a file as `find_frames` does, each with its bytes, but not those of a batch that is too
-    large.
+def read_frames(file: SegmentFile, *, max_batch_bytes: int = MAX_BATCH_BYTES) -> Iterator[tuple[Frame, bytes]]:
+    """Yield the frames of a file from its position on, as `find_frames` does, each with its bytes, but not those of a
+    batch that is too large.
 
     The file is not mapped into memory, because the system ends a process whose mapped file another process truncates.
     """
+    position = file.position
     data = b""
     bytes_to_read = _PIECE_BYTES
     while True:
@@ -353,7 +363,7 @@ def read_frames(
         if len(data) > MAGIC_POSITION:
             _, length = offset_and_length.unpack_from(data)
             missing_bytes = LOG_OVERHEAD + length - len(data)
-            if length > MAX_BATCH_BYTES and isinstance(file, SegmentFile):
+            if length > MAX_BATCH_BYTES:
                 frame = mark_too_large(find_frame(data, 0, available=file.end - position), max_batch_bytes)
                 if frame.state is not FrameState.WHOLE:
                     yield frame._replace(position=position), data
@@ -361,7 +371,7 @@ def read_frames(
             bytes_to_read = max(bytes_to_read, missing_bytes)
 
 
-def _read_piece(file: SegmentFile | BytesIO, size: int) -> bytes:
+def _read_piece(file: SegmentFile, size: int) -> bytes:
     """A raw file can return fewer bytes, and damaged bytes can ask for a huge `size`, so the file is read in pieces."""
     pieces = []
     missing_bytes = size
@@ -397,12 +407,11 @@ def is_zeros(data: bytes | bytearray | memoryview, position: int = 0) -> bool:
     return True
 
 
-def count_zeros(file: SegmentFile | BytesIO) -> tuple[int, bool]:
+def count_zeros(file: SegmentFile) -> tuple[int, bool]:
     """Return the number of zeros up to the end of a file, and whether only zeros were found."""
     count = 0
     while True:
-        if isinstance(file, SegmentFile):
-            count += file.skip_hole()
+        count += file.skip_hole()
         piece = file.read(len(_ZEROS))
         if not piece:
             return count, True

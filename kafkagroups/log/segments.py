@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, field
-from functools import cached_property
 from io import BytesIO
 from typing import Any
 
@@ -173,17 +172,17 @@ class Log:
             for segment in self.segments[self.segments.index(damage.file) :]:
                 largest = max(segment_file.base_offset_of(segment), damage.offset) + segment_file.MAX_RELATIVE_OFFSET
                 offsets = range(max(0, damage.offset), min(MAX_INT64, largest) + 1)
-                search = SegmentSearch(self, segment, offsets, budget)
-                is_damaged = segment == damage.file
-                start = self.segment_start(segment)
-                found = search.find_after(damage.position) if is_damaged else search.find_from(start)
+                with self.open(segment) as file:
+                    search = SegmentSearch(file, offsets, budget)
+                    is_damaged = segment == damage.file
+                    found = search.find_after(damage.position) if is_damaged else search.find_from(file.position)
                 if found is not None:
                     return self.select_from(segment, *found)
         return None
 
     def count_bytes_from(self, damage: Damage) -> int:
         index = self.segments.index(damage.file)
-        read_bytes = damage.position - self.segment_start(damage.file)
+        read_bytes = damage.position - self.range_of(damage.file).start
         return sum(self.segment_size(segment) for segment in self.segments[index:]) - read_bytes
 
     def read_new_batches(self, position: Position | None) -> Iterator[FoundBatch]:
@@ -220,15 +219,11 @@ class Log:
 
     @contextmanager
     def _open_frames(self, segment: str, position: Position | None) -> Iterator[tuple[FramesWithBytes, int]]:
-        start = self.segment_start(segment)
-        inode = -1
         with self.open(segment) as file:
-            if isinstance(file, SegmentFile):
-                inode = file.inode
-                is_in_file = position is not None and (position.segment, position.inode) == (segment, inode)
-                if position is not None and is_in_file and position.byte <= file.end:
-                    start = file.seek(position.byte)
-            yield segment_file.read_frames(file, start, max_batch_bytes=self.max_batch_bytes), inode
+            is_in_file = position is not None and (position.segment, position.inode) == (segment, file.inode)
+            if position is not None and is_in_file and position.byte <= file.end:
+                file.seek(position.byte)
+            yield segment_file.read_frames(file, max_batch_bytes=self.max_batch_bytes), file.inode
 
     def describe_zeros(self, segment: str, start: int, count: int) -> Zeros:
         later_segment_count = len(self.segments) - 1 - self.segments.index(segment)
@@ -253,7 +248,7 @@ class Log:
 
     def select_from(self, segment: str, position: int, offset: int) -> Log:
         later = self.segments[self.segments.index(segment) :]
-        ranges = {each: self.ranges.get(each, segment_file.WHOLE_FILE) for each in later}
+        ranges = {each: self.range_of(each) for each in later}
         ranges[segment] = ranges[segment]._replace(start=position)
         return self.select_ranges(ranges, offset)
 
@@ -264,7 +259,7 @@ class Log:
         return self.known_size
 
     def segment_size(self, segment: str) -> int:
-        start, end = self.ranges.get(segment, segment_file.WHOLE_FILE)
+        start, end = self.range_of(segment)
         if end is not None:
             return end - start
         if self.content is not None:
@@ -272,21 +267,20 @@ class Log:
         with segment_file.segment_errors(segment):
             return os.path.getsize(os.path.join(self.folder, segment)) - start
 
-    def segment_start(self, segment: str) -> int:
-        return self.ranges.get(segment, segment_file.WHOLE_FILE).start
+    def range_of(self, segment: str) -> ByteRange:
+        return self.ranges.get(segment, segment_file.WHOLE_FILE)
 
-    def read(self, segment: str) -> BytesLike:
-        byte_range = self.ranges.get(segment, segment_file.WHOLE_FILE)
-        if self.content is not None:
-            return memoryview(self.content[segment])[slice(*byte_range)]
-        return segment_file.read_segment(segment, self.folder, byte_range)
+    def read(self, segment: str) -> bytes:
+        with self.open(segment) as file:
+            return file.read()
 
     @contextmanager
-    def open(self, segment: str) -> Iterator[SegmentFile | BytesIO]:
+    def open(self, segment: str) -> Iterator[SegmentFile]:
         if self.content is not None:
-            yield BytesIO(self.read(segment))
+            content = self.content[segment]
+            yield SegmentFile(BytesIO(content), segment, self.range_of(segment), len(content))
             return
-        with segment_file.open_segment(segment, self.folder, self.ranges.get(segment, segment_file.WHOLE_FILE)) as file:
+        with segment_file.open_segment(segment, self.folder, self.range_of(segment)) as file:
             yield file
 
 
@@ -316,82 +310,58 @@ class SegmentSearch:
     Each method returns the position and the first offset, and raises SearchEnded if the budget is used up.
     """
 
-    log: Log
-    segment: str
+    file: SegmentFile
     offsets: range
     budget: SearchBudget
-
-    @cached_property
-    def content(self) -> BytesLike | None:
-        """The bytes of the segment, which a remote file system has to fetch, or None if they are in a file."""
-        return None if self.log.content is None else self.log.content[self.segment]
-
-    @cached_property
-    def end(self) -> int:
-        return self.log.segment_start(self.segment) + self.log.segment_size(self.segment)
 
     def find_after(self, damaged: int) -> tuple[int, int] | None:
         """If the damaged batch has a possible length, the position after it is tried first, because a record in it can
         contain bytes that look like a batch.
         """
-        damaged_start = self._read(damaged, segment_file.LOG_OVERHEAD)
+        damaged_start = self.file.read_at(damaged, segment_file.LOG_OVERHEAD)
         if len(damaged_start) == segment_file.LOG_OVERHEAD:
             _, length = segment_file.offset_and_length.unpack(damaged_start)
             next_start = damaged + segment_file.LOG_OVERHEAD + length
-            if length > 0 and next_start < self.end:
-                offset = self._read_offset(next_start, self._read(next_start, segment_file.MAGIC_POSITION + 1))
+            if length > 0 and next_start < self.file.end:
+                offset = self._read_offset(next_start, self.file.read_at(next_start, segment_file.LOG_OVERHEAD))
                 if offset is not None:
                     return next_start, offset
         return self.find_from(damaged + 1)
 
     def find_from(self, start: int) -> tuple[int, int] | None:
         pattern = _header_pattern(self.offsets)
-        while start < self.end:
-            start = self._skip_hole(start)
-            window = self._read(start, _WINDOW_BYTES + segment_file.MAGIC_POSITION)
-            for match in pattern.finditer(window):
+        while start < self.file.end:
+            start = self.file.seek(start) + self.file.skip_hole()
+            for match in pattern.finditer(self.file.read(_WINDOW_BYTES + segment_file.MAGIC_POSITION)):
                 position = start + match.start()
-                offset = self._read_offset(
-                    position, window[match.start() : match.start() + segment_file.MAGIC_POSITION + 1]
-                )
+                offset = self._read_offset(position, match[1])
                 if offset is not None:
                     return position, offset
             start += _WINDOW_BYTES
         return None
 
-    def _read_offset(self, position: int, header: bytes) -> int | None:
-        if len(header) <= segment_file.MAGIC_POSITION:
+    def _read_offset(self, position: int, offset_and_length: bytes) -> int | None:
+        if len(offset_and_length) < segment_file.LOG_OVERHEAD:
             return None
-        offset, length = segment_file.offset_and_length.unpack_from(header)
+        offset, length = segment_file.offset_and_length.unpack(offset_and_length)
         size = segment_file.LOG_OVERHEAD + length
-        if offset not in self.offsets or length <= 0 or position + size > self.end:
+        if offset not in self.offsets or length <= 0 or position + size > self.file.end:
             return None
         self.budget.spend(size)
-        data = self._read(position, size)
-        frame = segment_file.find_frame(data, 0)
-        if frame.state is FrameState.WHOLE and frame.size == size:
-            with suppress(InvalidLog):
-                return parse_valid_batch(frame, data).base_offset
+        data = self.file.read_at(position, size)
+        with suppress(InvalidLog):
+            return parse_valid_batch(segment_file.find_frame(data, 0), data).base_offset
         return None
-
-    def _read(self, position: int, size: int) -> bytes:
-        byte_range = ByteRange(position, min(position + size, self.end))
-        if self.content is not None:
-            return bytes(self.content[slice(*byte_range)])
-        return segment_file.read_segment(self.segment, self.log.folder, byte_range)
-
-    def _skip_hole(self, position: int) -> int:
-        if self.content is not None:
-            return position
-        with segment_file.open_segment(self.segment, self.log.folder, ByteRange(position, self.end)) as file:
-            return position + file.skip_hole()
 
 
 def _header_pattern(offsets: range) -> re.Pattern[bytes]:
-    """The range has at most 2^32 offsets, so the first four bytes of an offset have at most two values."""
+    """Return what the header of a batch looks like; its group is the offset and the length.
+
+    The range has at most 2^32 offsets, so the first four bytes of an offset have at most two values.
+    """
     high_halves = {offset >> 32 for offset in (offsets[0], offsets[-1])}
     starts = b"|".join(re.escape(half.to_bytes(4, "big")) for half in sorted(high_halves))
-    return re.compile(rb"(?s)(?=(?:" + starts + rb").{4}(?!\0{4})[\0-\x7f].{3}.{4}[\0-\2])")
+    return re.compile(rb"(?s)(?=((?:" + starts + rb").{4}(?!\0{4})[\0-\x7f].{3}).{4}[\0-\2])")
 
 
 class _SegmentCache(dict[str, BytesLike]):

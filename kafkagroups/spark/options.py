@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields, replace
 from glob import glob, has_magic
 from typing import Annotated, Any
 
@@ -39,25 +38,107 @@ PLACE = parse_columns("path string, cluster string?")
 """Columns that every table has, if they are named: the path of the log, and the option `cluster`."""
 
 
+def _parse_list(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(","))
+
+
+def _parse_paths(text: str) -> tuple[str, ...]:
+    """Return the paths of a JSON list, which is what Spark makes of `.load([a, b])`, or of a list such as a,b."""
+    if not text.startswith("["):
+        return _parse_list(text)
+    try:
+        return msgspec.json.decode(text, type=tuple[str, ...])
+    except msgspec.DecodeError as error:
+        raise UsageError(f"expected a JSON list of texts, or paths with commas: {error}") from None
+
+
+def _parse_starting_offsets(text: str) -> dict[str, int] | None:
+    if text.lower() in ("earliest", "latest"):
+        return {} if text.lower() == "earliest" else None
+    try:
+        offsets = msgspec.json.decode(text, type=dict[int, Annotated[int, msgspec.Meta(ge=EARLIEST, le=MAX_INT64)]])
+    except msgspec.DecodeError as error:
+        reason = 'expected earliest, latest or JSON such as {"0": 23}'
+        raise UsageError(f"{reason}, found {text!r}: {error}") from None
+    return {str(partition): offset for partition, offset in offsets.items()}
+
+
+def _parse_partitions(text: str) -> frozenset[int]:
+    """Return the numbers of a list such as 0,3,7-9."""
+    numbers: set[int] = set()
+    for part in _parse_list(text):
+        first, dash, last = part.partition("-")
+        found = range(parse_whole_number(first), parse_whole_number(last if dash else first) + 1)
+        if not found:
+            raise UsageError(f"{part} has no number")
+        numbers.update(found)
+    return frozenset(numbers)
+
+
+def _parse_engine(text: str) -> str:
+    if text not in ENGINES:
+        raise UsageError(f"expected one of {', '.join(ENGINES)}, found {text!r}")
+    return text
+
+
+def _parse_flag(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise UsageError(f"expected true or false, found {text!r}")
+    return text.lower() == "true"
+
+
+def _parse_count(text: str) -> int:
+    count = parse_whole_number(text)
+    if count < 1:
+        raise UsageError(f"expected a number above 0, found {text!r}")
+    return count
+
+
+def _option(parse: Callable[[str], Any], default: str | None = None, *, name: str | None = None) -> Any:
+    """Return the field of an option, whose text `parse` reads. `name` is its name if it is not that of the field, and
+    `default` the text of an option that is not set; the value is None if there is no such text.
+    """
+    return field(metadata={"parse": parse, "default": default, "name": name})
+
+
 @dataclass(frozen=True)
 class Options:
-    """The options, by name in snake_case. `columns` None means all, and `groups` can be patterns with * and ?."""
+    """`columns` None means all, and `groups` can be patterns with * and ?. `starting_offsets` are by the number of a
+    log partition as text; empty for earliest, None for latest.
+    """
 
-    table: str
-    paths: tuple[str, ...]
-    cwd: str
-    tasks: int | None
-    fail_on_damage: bool
-    columns: tuple[str, ...] | None
-    groups: tuple[str, ...] | None
-    log_partitions: frozenset[int] | None
-    cluster: str | None
-    topic: Topic
-    fail_on_data_loss: bool
-    starting_offsets: dict[str, int] | None
-    """By the number of a log partition as text; empty for earliest, None for latest."""
-    max_bytes_per_trigger: int | None
-    max_rows_per_trigger: int | None
+    table: str = _option(str, "offsets")
+    coordinator: str | None = _option(str)
+    kafka: str | None = _option(str)
+    path: str | None = _option(str)
+    paths: tuple[str, ...] = _option(_parse_paths, "[]")
+    cwd: str = _option(os.path.abspath, "")
+    partitions: int | None = _option(_parse_count)
+    engine: str = _option(_parse_engine, "auto")
+    tasks: int | None = _option(_parse_count)
+    columns: tuple[str, ...] | None = _option(_parse_list)
+    groups: tuple[str, ...] | None = _option(_parse_list)
+    log_partitions: frozenset[int] | None = _option(_parse_partitions)
+    cluster: str | None = _option(str)
+    max_batch_bytes: int = _option(_parse_count, str(MAX_BATCH_BYTES))
+    past_damage: bool = _option(_parse_flag, "false")
+    fail_on_damage: bool = _option(_parse_flag, "true", name="failOnDamage")
+    fail_on_data_loss: bool = _option(_parse_flag, "true", name="failOnDataLoss")
+    starting_offsets: Mapping[str, int] | None = _option(_parse_starting_offsets, "earliest", name="startingOffsets")
+    max_bytes_per_trigger: int | None = _option(_parse_count, name="maxBytesPerTrigger")
+    max_rows_per_trigger: int | None = _option(_parse_count, name="maxRowsPerTrigger")
+
+    @property
+    def topic(self) -> Topic:
+        return Topic(
+            "",
+            self.coordinator,
+            self.kafka,
+            partitions=self.partitions,
+            engine=self.engine,
+            past_damage=self.past_damage,
+            max_batch_bytes=self.max_batch_bytes,
+        )
 
     @property
     def selected_columns(self) -> tuple[Column, ...]:
@@ -103,29 +184,25 @@ class Options:
 
         Raises UsageError if an option is unknown or has a wrong value.
         """
+        option_fields = {each.metadata["name"] or each.name: each for each in fields(cls)}
         by_lower_name = {name.lower(): text for name, text in user_options.items()}
-        unknown = sorted(by_lower_name.keys() - set(map(str.lower, _OPTIONS)))
+        unknown = sorted(by_lower_name.keys() - set(map(str.lower, option_fields)))
         if unknown:
-            raise UsageError(f"{FORMAT} has no option {unknown[0]!r}; its options are {', '.join(_OPTIONS)}")
+            raise UsageError(f"{FORMAT} has no option {unknown[0]!r}; its options are {', '.join(option_fields)}")
         given: dict[str, Any] = {}
-        for name, (default, parse) in _OPTIONS.items():
-            text = by_lower_name.get(name.lower(), default)
-            attribute = re.sub("[A-Z]", lambda capital: f"_{capital[0].lower()}", name)
+        for name, option in option_fields.items():
+            text = by_lower_name.get(name.lower(), option.metadata["default"])
             try:
-                given[attribute] = None if text is None else parse(text)
+                given[option.name] = None if text is None else option.metadata["parse"](text)
             except UsageError as error:
                 raise UsageError(f"option {name}: {error}") from None
-        path = given.pop("path")
-        given["paths"] += () if path is None else (path,)
-        if not given["paths"]:
+        options = cls(**given)
+        if options.path is not None:
+            options = replace(options, paths=(*options.paths, options.path))
+        if not options.paths:
             raise UsageError(f"{FORMAT} needs a path: .load(path)")
-        if given["engine"] not in ENGINES:
-            raise UsageError(f"option engine: expected one of {', '.join(ENGINES)}, found {given['engine']!r}")
-        if given["max_bytes_per_trigger"] is not None and given["max_rows_per_trigger"] is not None:
+        if options.max_bytes_per_trigger is not None and options.max_rows_per_trigger is not None:
             raise UsageError("maxBytesPerTrigger and maxRowsPerTrigger cannot be set together")
-        given["cwd"] = given["cwd"] or os.getcwd()
-        rules = {name: given.pop(name) for name in _TOPIC_OPTIONS}
-        options = cls(topic=Topic("", **rules), **given)
         assert options.selected_columns  # The property raises a UsageError for an unknown table.
         assert options.topic.dialect  # This property raises it for an unknown coordinator or Kafka version.
         return options
@@ -133,93 +210,17 @@ class Options:
 
 def check_schema(options: Options, schema: StructType) -> None:
     table_schema = from_arrow_schema(arrow_schema(options.all_columns))
-    for field in schema:
-        if field.name not in table_schema.names:
+    for column in schema:
+        if column.name not in table_schema.names:
             raise UsageError(
-                f"table {options.table} has no column {field.name!r}; its columns are {', '.join(table_schema.names)}"
+                f"table {options.table} has no column {column.name!r}; its columns are {', '.join(table_schema.names)}"
             )
-        expected, found = (each[field.name].dataType.simpleString() for each in (table_schema, schema))
+        expected, found = (each[column.name].dataType.simpleString() for each in (table_schema, schema))
         if expected != found:
-            raise UsageError(f"table {options.table}, column {field.name}: expected type {expected}, found {found}")
+            raise UsageError(f"table {options.table}, column {column.name}: expected type {expected}, found {found}")
 
 
 def select_columns(options: Options, schema: StructType) -> list[Column]:
     """Return the columns that Spark wants. In a schema that the user has set, each of them can be null."""
     by_name = {column.name: column for column in options.all_columns}
     return [by_name[field.name]._replace(nullable=field.nullable) for field in schema]
-
-
-def _parse_list(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(","))
-
-
-def _parse_paths(text: str) -> tuple[str, ...]:
-    """Return the paths of a JSON list, which is what Spark makes of `.load([a, b])`, or of a list such as a,b."""
-    if not text.startswith("["):
-        return _parse_list(text)
-    try:
-        return msgspec.json.decode(text, type=tuple[str, ...])
-    except msgspec.DecodeError as error:
-        raise UsageError(f"expected a JSON list of texts, or paths with commas: {error}") from None
-
-
-def _parse_starting_offsets(text: str) -> dict[str, int] | None:
-    if text.lower() in ("earliest", "latest"):
-        return {} if text.lower() == "earliest" else None
-    try:
-        offsets = msgspec.json.decode(text, type=dict[int, Annotated[int, msgspec.Meta(ge=EARLIEST, le=MAX_INT64)]])
-    except msgspec.DecodeError as error:
-        reason = 'expected earliest, latest or JSON such as {"0": 23}'
-        raise UsageError(f"{reason}, found {text!r}: {error}") from None
-    return {str(partition): offset for partition, offset in offsets.items()}
-
-
-def _parse_partitions(text: str) -> frozenset[int]:
-    """Return the numbers of a list such as 0,3,7-9."""
-    numbers: set[int] = set()
-    for part in _parse_list(text):
-        first, dash, last = part.partition("-")
-        found = range(parse_whole_number(first), parse_whole_number(last if dash else first) + 1)
-        if not found:
-            raise UsageError(f"{part} has no number")
-        numbers.update(found)
-    return frozenset(numbers)
-
-
-def _parse_flag(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise UsageError(f"expected true or false, found {text!r}")
-    return text.lower() == "true"
-
-
-def _parse_count(text: str) -> int:
-    count = parse_whole_number(text)
-    if count < 1:
-        raise UsageError(f"expected a number above 0, found {text!r}")
-    return count
-
-
-_OPTIONS: dict[str, tuple[str | None, Callable[[str], Any]]] = {
-    "table": ("offsets", str),
-    "coordinator": (None, str),
-    "kafka": (None, str),
-    "path": (None, str),
-    "paths": ("[]", _parse_paths),
-    "cwd": (None, str),
-    "partitions": (None, _parse_count),
-    "engine": ("auto", str),
-    "tasks": (None, _parse_count),
-    "columns": (None, _parse_list),
-    "groups": (None, _parse_list),
-    "log_partitions": (None, _parse_partitions),
-    "cluster": (None, str),
-    "max_batch_bytes": (str(MAX_BATCH_BYTES), _parse_count),
-    "past_damage": ("false", _parse_flag),
-    "failOnDamage": ("true", _parse_flag),
-    "failOnDataLoss": ("true", _parse_flag),
-    "startingOffsets": ("earliest", _parse_starting_offsets),
-    "maxBytesPerTrigger": (None, _parse_count),
-    "maxRowsPerTrigger": (None, _parse_count),
-}
-"""By name: the default of each option, None for an option that is not set, and how its text is read."""
-_TOPIC_OPTIONS = ("coordinator", "kafka", "partitions", "engine", "past_damage", "max_batch_bytes")

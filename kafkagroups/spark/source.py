@@ -28,9 +28,9 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from kafkagroups.errors import UsageError
-from kafkagroups.loading.columns import arrow_schema, schema_ddl
+from kafkagroups.loading.columns import arrow_schema, partition_number, schema_ddl
 from kafkagroups.loading.partition_count import has_wildcard, match_groups
-from kafkagroups.loading.rows import GROUP_TABLES, partition_number
+from kafkagroups.loading.rows import GROUP_TABLES
 from kafkagroups.log.batches import NAMED_GROUPS
 from kafkagroups.log.folders import find_all_logs
 from kafkagroups.log.segment_file import partition_for

@@ -31,8 +31,8 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from kafkagroups.errors import InvalidLog, UsageError
-from kafkagroups.loading.columns import Row, record_batches
-from kafkagroups.loading.rows import partition_number, record_rows
+from kafkagroups.loading.columns import Row, partition_number, record_batches
+from kafkagroups.loading.rows import record_rows
 from kafkagroups.log.batch import HEADER_SIZE, Batch, record_count
 from kafkagroups.log.batches import Damage, FoundBatch, Position
 from kafkagroups.log.folders import find_logs, local_path

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from kafkagroups.errors import UsageError
+from kafkagroups.groups.offsets import Offsets
+from kafkagroups.groups.replay import Shard
 from kafkagroups.history.explain import Explanation, explain_log
 from kafkagroups.history.group_log import load_group_logs
 from kafkagroups.history.passes import refuse_foreign_log
@@ -22,7 +24,7 @@ from kafkagroups.history.scan import CountedTopic, finish
 from kafkagroups.history.stats import Stats, check_row_kind
 from kafkagroups.history.timeline import Question
 from kafkagroups.loading.columns import columns_of, schema_ddl
-from kafkagroups.loading.groups import Groups, describe_failure, join_groups
+from kafkagroups.loading.groups import Groups, describe_failure
 from kafkagroups.loading.load import OpenTopic, WholeTopic
 from kafkagroups.loading.partition_count import choose_log
 from kafkagroups.loading.rows import TABLES, WrittenTables, read_table
@@ -31,7 +33,7 @@ from kafkagroups.log.segments import NO_STOP, Log, Stop
 from kafkagroups.records.releases import DEFAULT_DIALECT, Dialect
 from kafkagroups.spark.kafka_rows import RowTables
 from kafkagroups.spark.session import prepare, register, session as get_session
-from kafkagroups.spark.tasks import open_topic, run_for_each_log, task_errors
+from kafkagroups.spark.tasks import FoundInLog, open_topic, run_for_each_log, task_errors
 from kafkagroups.topic import Limits, Rules, Topic, read_topic_table
 
 if TYPE_CHECKING:
@@ -152,7 +154,11 @@ class Tables:
         if are_alone and self._fails is not False:
             return [], None
 
-        _, shared_logs, whole = run_for_each_log(self.session, topic, lambda part: (None, part.load()), self._fails)
+        def list_groups(part: OpenTopic) -> FoundInLog[None]:
+            shard = _fold(part)
+            return None, [shard.loaded], shard.seen_group_ids
+
+        _, shared_logs, whole = run_for_each_log(self.session, topic, list_groups, self._fails)
         if are_alone or not shared_logs:
             return [], None
         return shared_logs, replace(topic, path="", logs=shared_logs).load(whole=whole)
@@ -219,19 +225,18 @@ def load_groups(
     session = session or get_session(master)
     register(session)
 
-    def load_alone(part: OpenTopic) -> tuple[Groups, Groups]:
-        groups = part.load()
-        return groups, groups
+    def fold(part: OpenTopic) -> FoundInLog[Shard]:
+        shard = _fold(part)
+        shard.offsets = Offsets.copy_of(shard.offsets)  # Columns of the native engine stay in its process.
+        return shard, [shard.loaded], shard.seen_group_ids
 
-    loads, shared_logs, whole = run_for_each_log(session, topic, load_alone, fail_on_damage)
-    topic_partitions = None
-    if shared_logs:
-        shared_numbers = {log.partition for log in shared_logs}
-        loads = [groups for groups in loads if not shared_numbers & groups.partitions.keys()]
-        shared_groups = topic.part(*shared_logs).load(whole=whole)
-        topic_partitions = shared_groups.decided_partitions
-        loads.append(shared_groups)
-    return join_groups(loads, str(path), whole.topic, topic_partitions)
+    shards, *_ = run_for_each_log(session, topic, fold, fail_on_damage)
+    return topic.combine(shards, topic.chosen_engine.name)
+
+
+def _fold(part: OpenTopic) -> Shard:
+    (shard,) = part.chosen_engine.fold_logs(part.logs, part.dialect, part.stop)
+    return shard
 
 
 def load_and_write(
@@ -319,10 +324,10 @@ def stats(
     session = session or get_session(master)
     prepare(session)
 
-    def count_alone(part: OpenTopic) -> tuple[Stats, Groups]:
+    def count_alone(part: OpenTopic) -> FoundInLog[Stats]:
         counted = CountedTopic(part, by)
         (stats_of_log,) = counted.read_stats()
-        return stats_of_log, counted.groups
+        return stats_of_log, counted.groups.partitions.values(), counted.groups.partitions_of
 
     stats_of_logs, shared_logs, whole = run_for_each_log(session, topic, count_alone, fail_on_damage)
     refuse_foreign_log(topic, whole.partitions_of)
@@ -427,10 +432,11 @@ def explain(
     session = session or get_session(master)
     prepare(session)
 
-    def explain_part(part: OpenTopic, whole: WholeTopic | None = None) -> tuple[_Part, Groups]:
+    def explain_part(part: OpenTopic, whole: WholeTopic | None = None) -> FoundInLog[_Part]:
         groups, group_logs = load_group_logs(part, [group], whole)
         explanation = explain_log(groups, group_logs[group], question)
-        return _Part(explanation, groups.problems_by_partition, has_records=any(group_logs[group])), groups
+        found = _Part(explanation, groups.problems_by_partition, has_records=any(group_logs[group]))
+        return found, groups.partitions.values(), groups.partitions_of
 
     def find_numbers() -> set[int | None]:
         parts, *_ = run_for_each_log(session, replace(source, stop=NO_STOP), explain_part, fail_on_damage)
@@ -447,7 +453,7 @@ def explain(
         shared_logs = [log for log in logs if log in shared_logs or log in logs_of_group]
     if shared_logs:
         parts = [part for log, part in zip(logs, parts, strict=True) if log not in shared_logs]
-        joint_part, _ = explain_part(source.part(*shared_logs), whole)
+        joint_part, *_ = explain_part(source.part(*shared_logs), whole)
         parts.append(joint_part)
         topic_partitions = joint_part.explanation.topic_partitions
     else:

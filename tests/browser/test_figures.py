@@ -122,31 +122,6 @@ def test_marks_move_come_and_go(browser, named_figure):
     assert changes["no-preference"] == changes["reduce"]
 
 
-def test_a_copy_comes_from_its_origin(browser):
-    """The first record of a load starts at its cell and goes down into the memory."""
-    page = open_figure(browser, FIGURES["load-tape"](), "light", 1280, reduced_motion="no-preference")
-    page.get_by_role("slider").fill("0")
-    page.wait_for_function("() => !document.querySelector('.kg-leaves')")
-    _, *states = page.evaluate(WATCH_A_STEP, 900)["states"]
-    heights = [state["new billing offset 10"][1] for state in states]
-    cell = states[0]["cell 0"][1]
-    assert cell <= heights[0] < heights[-1]
-    assert heights == sorted(heights)
-    page.context.close()
-
-
-def test_a_replaced_mark_stays_until_its_successor_is_there(browser):
-    """In step 4, the offset of record 2 replaces that of record 0. The figure opens at step 3."""
-    page = open_figure(browser, FIGURES["two-maps"](), "light", 1280, reduced_motion="no-preference")
-    page.evaluate(
-        "() => [...document.querySelectorAll('.kg-figure button')].find((b) => b.textContent === 'next').click()"
-    )
-    opacity = page.evaluate("() => Number(getComputedStyle(document.querySelector('.kg-leaves')).opacity)")
-    assert opacity == 1
-    page.wait_for_function("() => !document.querySelector('.kg-leaves')")
-    page.context.close()
-
-
 def test_a_sequence_plays_and_pauses(browser):
     """The button plays the steps from the first to the last one, wherever the figure opens. A step by hand ends it."""
     figure = FIGURES["two-maps"]()
@@ -169,92 +144,40 @@ def test_a_sequence_plays_and_pauses(browser):
     page.context.close()
 
 
-def test_a_story_begins_without_what_was_there_before(browser):
-    """The figure of a batch opens at its checksum. Its first field comes at once, from the left side."""
-    page = open_figure(browser, FIGURES["byte-ribbon-batch"](), "light", 390, reduced_motion="no-preference")
-    page.locator(".kg-picture").evaluate("picture => (picture.scrollLeft = 120)")
-    page.get_by_role("button", name="play").click()
-    assert page.locator(".kg-place").inner_text().startswith("field 1 of")
-    assert page.locator(".kg-leaves, .kg-copies, .kg-old").count() == 0
-    assert page.locator(".kg-picture").evaluate("picture => picture.scrollLeft") == 0
-    page.context.close()
-
-
 def find_pause(page):
     """Return how long a step stays: as long as its caption takes to read, from 1.8 to 4 seconds."""
     return min(max(40 * len(page.locator(".kg-caption").inner_text()), 1_800), 4_000)
 
 
-NARROW = {
-    "commit-and-power-cut": ["4.3.1 answer", "4.3.1 log 6", "4.3.1 replica 5", "fetch"],
-    "compaction": ["gone 0 0", "record 2 17"],
-    "epochs": ["cell loyalty-2 orders-2", "token group"],
-    "expiry-chart": ["day 0", "day 17"],
-    "failover": ["frame 0", "frame 2", "client"],
-    "load-tape": ["cell 0", "cell 8", "new answer", "classic answer"],
-    "offset-map": ["record 0", "record 6", "map"],
-    "partition-grid": ["cell 9", "cell 59", "name billing", "name dashboard"],
-    "rebalance-lanes": ["row 0", "second 16", "append 0"],
-    "segment": ["byte 0", "covered 1"],
-    "two-maps": ["record 0", "record 5", "fetch 1"],
-}
-"""Figures that do not scroll on a phone, and some of their outermost marks after two steps."""
-READ_SEEN = """(keys) => {
-    const picture = document.querySelector('.kg-picture').getBoundingClientRect();
-    return keys.filter((key) => {
-        const box = document.querySelector(`.kg-figure svg [data-key="${CSS.escape(key)}"]`).getBoundingClientRect();
-        return box.left >= picture.left - 2 && box.right <= picture.right + 2;
-    });
-}"""
-
-
-def list_changed(before, scene):
-    """Return the keys of the marks that a step moves, adds or changes. The pinned ones are always in view."""
-    old = {mark.key: mark for mark in before.marks}
-    return [mark.key for mark in scene.marks if old.get(mark.key) != mark and not getattr(mark, "is_pinned", False)]
-
-
-def test_a_narrow_picture_follows_each_step(browser, named_figure):
-    """On a phone, the part of the picture that is shown has something of what each step changes."""
+def test_a_picture_needs_no_scrolling_on_a_phone(browser, named_figure):
+    """There, its parts stand closer together or below each other, and all of them are seen at every step."""
     _, figure = named_figure
     page = open_figure(browser, figure, "light", 390)
-    options = [control.initial for control in figure.content.controls]
-    number = next(number for number, control in enumerate(figure.content.controls) if control.is_sequence)
-    control = figure.content.controls[number]
-    choose(page, control, 0)
-    for step in range(1, len(control.options)):
-        before, scene = (
-            figure.content.scenes[(*options[:number], each, *options[number + 1 :])] for each in (step - 1, step)
+    page.wait_for_selector(".kg-folded")
+    control = next(control for control in figure.content.controls if control.is_sequence)
+    for step in range(len(control.options)):
+        choose(page, control, step)
+        outside = page.evaluate(
+            """() => {
+                const picture = document.querySelector('.kg-picture').getBoundingClientRect();
+                return [...document.querySelectorAll('.kg-figure svg .kg-mark')].filter(mark => {
+                    const { left, right, top, bottom } = mark.getBoundingClientRect();
+                    const isInside = left >= picture.left - 2 && right <= picture.right + 2;
+                    return !isInside || top < picture.top - 2 || bottom > picture.bottom + 2;
+                }).map(mark => mark.dataset.key);
+            }"""
         )
-        choose_next(page, control)
-        changed = list_changed(before, scene)
-        if find_narrow(page, changed):
-            page.wait_for_function(f"(keys) => ({READ_SEEN})(keys).length", arg=changed)  # else, a timeout
+        assert outside == []
+    assert page.evaluate("() => document.documentElement.scrollWidth <= window.innerWidth")
     page.context.close()
 
 
-def test_a_picture_with_a_narrow_layout_needs_no_scrolling(browser, named_figure):
-    """On a phone, its parts stand closer together or below each other, and all of them are seen."""
-    name, figure = named_figure
-    assert (name in NARROW) == bool(figure.content.narrow)
-    if name not in NARROW:
-        return
-    keys = NARROW[name]
-    page = open_figure(browser, figure, "light", 390)
-    page.get_by_role("slider").fill("2")
-    assert page.evaluate(READ_SEEN, keys) == keys
-    assert page.locator(".kg-picture").evaluate("picture => picture.scrollWidth === picture.clientWidth")
-    page.context.close()
-
-
-def test_a_picture_with_a_fold_needs_no_scrolling(browser):
+def test_the_parts_of_a_picture_stand_below_each_other_on_a_phone(browser):
     """On a phone, the axis of the epochs stands below the partitions, and both are seen. Elsewhere, beside them."""
     page = open_figure(browser, FIGURES["epochs"](), "light", 390)
-    picture = page.locator(".kg-picture")
     for width, is_below in ((390, True), (1280, False)):
         page.set_viewport_size({"width": width, "height": 900})
         page.wait_for_function(f"() => Boolean(document.querySelector('.kg-folded')) === {str(is_below).lower()}")
-        assert picture.evaluate("picture => picture.scrollWidth === picture.clientWidth")
         keys = ("cell loyalty-2 orders-2", "token group")
         cell, token = (page.locator(f'[data-key="{key}"] rect').bounding_box() for key in keys)
         assert (token["y"] > cell["y"] + cell["height"]) == is_below
@@ -262,62 +185,10 @@ def test_a_picture_with_a_fold_needs_no_scrolling(browser):
     page.context.close()
 
 
-def choose_next(page, control):
-    page.get_by_role("slider", name=control.label, exact=True).focus()
-    page.keyboard.press("ArrowRight")
-
-
-def find_narrow(page, keys):
-    """Return the keys of those marks that are not wider than what a phone shows."""
-    widths = {key: page.locator(f'.kg-figure svg [data-key="{key}"]').first.bounding_box()["width"] for key in keys}
-    return [key for key, width in widths.items() if width < 200]
-
-
-def test_a_narrow_picture_opens_where_its_step_happens(browser):
-    """The batch of lesson 03 opens at its checksum, at the end of the header."""
-    page = open_figure(browser, FIGURES["byte-ribbon-batch"](), "light", 390)
-    page.wait_for_function("() => document.querySelector('.kg-picture').scrollLeft > 0")
-    assert page.evaluate(READ_SEEN, ["block 4", "cut"]) == ["block 4", "cut"]
-    page.context.close()
-
-
-def test_a_narrow_picture_can_be_seen_as_a_whole(browser):
-    """A button turns the picture, so that its whole length has room, and back. A text keeps 12 pixels."""
-    figure = FIGURES["byte-ribbon-record"]()
-    page = open_figure(browser, figure, "light", 390)
-    whole = page.get_by_role("button", name="whole picture")
-    for is_pressed in (True, False):
-        whole.click()
-        assert whole.get_attribute("aria-pressed") == str(is_pressed).lower()
-        room, box = (page.locator(f".kg-picture{part}").bounding_box() for part in ("", " svg"))
-        assert (box["width"] <= room["width"]) == is_pressed
-        assert box["height"] <= room["height"] + 1
-        assert (box["height"] > box["width"]) == is_pressed
-        assert min(box["width"], box["height"]) / figure.content.height * 11 >= 12
-    whole.click()
-    page.set_viewport_size({"width": 844, "height": 390})  # The reader turns the phone, too.
-    page.wait_for_function("() => !document.querySelector('.kg-whole')")
-    page.context.close()
-
-
-def test_a_picture_on_narrow_pages(browser, named_figure):
-    """A text keeps 13 pixels, so a picture can be cut, and the side where it goes on has a sign until its end.
-
-    The browser's font is not wider than the package estimates, so no text leaves its box.
-    """
+def test_no_text_leaves_its_box(browser, named_figure):
+    """A text that is wider in this browser's font gets narrower letters, so no text leaves its box."""
     _, figure = named_figure
     page = open_figure(browser, figure, "light", 800)
-    picture = page.locator(".kg-picture")
-    for width in (800, 390):
-        page.set_viewport_size({"width": width, "height": 900})
-        is_cut = width == 390 and not figure.content.narrow
-        page.wait_for_function("isCut => Boolean(document.querySelector('.kg-more-right')) === isCut", arg=is_cut)
-        assert page.locator(".kg-sign").is_visible() == is_cut
-        picture.evaluate("picture => picture.scrollLeft = 9999")
-        page.wait_for_function("() => !document.querySelector('.kg-more-right')")
-        assert picture.evaluate("picture => picture.classList.contains('kg-more-left')") == is_cut
-        assert page.evaluate("() => document.documentElement.scrollWidth <= window.innerWidth")
-    page.set_viewport_size({"width": 560, "height": 900})
     wide = page.evaluate(
         """() => [...document.querySelectorAll('.kg-figure .kg-box')].flatMap(box => {
             const frame = box.querySelector('rect').getBoundingClientRect();
@@ -371,8 +242,7 @@ def test_what_is_reached_by_keyboard_has_a_name_and_a_visible_focus(browser, nam
             break
         reached.append(name)
     assert "" not in reached
-    scrolls = set() if figure.content.narrow else {"the picture, which scrolls sideways", "whole picture"}
-    assert scrolls | {"this picture as text"} <= set(reached)
+    assert "this picture as text" in reached
     page.context.close()
 
 

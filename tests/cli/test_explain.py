@@ -415,7 +415,7 @@ def test_a_failed_load_is_explained_once(run, tmp_path, engine):
     status, out, _ = run("explain", folder, "--group", "g", "--engine", engine)
     table, _, end = " ".join(out.split()).partition("(UTC)")
     assert status == 1 and "fails to load partition 0: offset 3: ShareGroupMetadata (record type 11)" in table
-    assert "ConsumerGroupMetadata at 0: no tombstone deleted the group." in table
+    assert "Record 3 conflicts with the older record 0 (ConsumerGroupMetadata)." in table
     assert end.count("The load fails at this record.") == 1 and "ignored:" not in end
     rows = json.loads(run("explain", folder, "--group", "g", "--engine", engine, "--json")[1])["history"]
     assert [row["fate"] for row in rows] == ["ignored", "superseded", "ignored", "ignored", "ignored"]

@@ -109,7 +109,7 @@ def test_without_a_state_timestamp_the_commit_time_counts(broker):
     kafka.clock.advance(MINUTE)
     kafka.coordinator.leave_group("g", [member_id])
     assert kafka.coordinator.manager.delete_expired() == 0
-    kafka.group("g").state_timestamp = None
+    kafka.group("g").current_state_timestamp = None
     assert kafka.coordinator.manager.delete_expired() == 1
 
 

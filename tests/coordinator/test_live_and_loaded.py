@@ -24,9 +24,9 @@ def test_since_when_a_group_is_stable(kafka):
     joined = kafka.join("g").value
     kafka.clock.advance(500)
     kafka.coordinator.sync_group("g", 1, joined.member_id, {})
-    assert kafka.group("g").state_timestamp == kafka.clock.now_ms
+    assert kafka.group("g").current_state_timestamp == kafka.clock.now_ms
     kafka.start()
-    assert kafka.group("g").state_timestamp == kafka.clock.now_ms - 500
+    assert kafka.group("g").current_state_timestamp == kafka.clock.now_ms - 500
 
 
 @pytest.mark.parametrize("version", ["1.0.1", "2.8.2", "3.9.2"])

@@ -20,11 +20,10 @@ from kafkagroups.coordinator import (
     GroupCoordinator,
     MemberIdentity,
     OffsetCommit,
-    ResponseFuture,
     TopicPartition,
 )
 from tests.coordinator.conftest import ORDERS
-from tests.coordinator.world import WRITTEN, NotAppended, World, membership, subscription
+from tests.coordinator.world import NotAppended, World, subscription
 
 HALF = "a\ud800b"
 """Text with half of a surrogate pair. It has no UTF-8."""
@@ -183,29 +182,6 @@ def test_any_request_is_answered_or_refused(version, data):
             send(data, world, clients, data.draw(st.sampled_from(METHODS)))
 
 
-@given(data=st.data())
-def test_what_is_live_is_what_a_load_gives(data):
-    """After any sequence of extreme joins, commits and transactions, groups and offsets equal those of the log.
-
-    The sequence ends at a commit that is fenced. Such a commit removes an earlier pending commit of its partition from
-    memory, but not from the log, as in Kafka.
-    """
-    methods = ["join_group", "sync_group", "leave_group", "offset_commit", "txn_offset_commit", "transaction_completed"]
-    with tempfile.TemporaryDirectory() as folder:
-        world = new_world(folder, "3.9.2")
-        clients = Clients(world)
-        for _ in range(data.draw(st.integers(1, 8))):
-            answer = send(data, world, clients, data.draw(st.sampled_from(methods)))
-            if Errors.INVALID_PRODUCER_EPOCH in commit_errors(answer):
-                return
-            loaded = world.loaded()
-            live = {group.group_id: group for group in world.groups()}
-            assert offsets_of(live.values()) == offsets_of(loaded.values())
-            for group in live.values():
-                if group.state in WRITTEN and group.generation:
-                    assert membership(group) == membership(loaded[group.group_id])
-
-
 class Clients:
     """What the clients of one group know: the newest member id and generation."""
 
@@ -290,12 +266,6 @@ def send(data, world, clients, method):
     return None
 
 
-def commit_errors(answer):
-    """Return the errors in the answer to a commit. The answer to any other request has none."""
-    value = answer.value if isinstance(answer, ResponseFuture) and answer.done else None
-    return value.values() if isinstance(value, dict) else []
-
-
 def end_transaction(world, producer_id, partitions, commits):
     """Complete the transaction, and write its marker if the request was not refused."""
     world.coordinator.transaction_completed(producer_id, partitions, commits=commits)
@@ -329,29 +299,3 @@ def freeze(value):
     if isinstance(value, list | tuple):
         return [freeze(each) for each in value]
     return value
-
-
-def offsets_of(groups):
-    """Return the committed and pending offsets of groups, without groups that have none."""
-    found = {}
-    for group in groups:
-        pending = {producer: dict(offsets) for producer, offsets in group.offsets.transactions.items() if offsets}
-        if group.offsets.committed or pending:
-            found[group.group_id] = (
-                without_places(group.offsets.committed),
-                {producer: without_places(offsets) for producer, offsets in pending.items()},
-            )
-    return found
-
-
-def without_places(offsets):
-    """Return offsets without their places in the log. An expire timestamp of -1 is read as none."""
-    return {
-        partition: replace(
-            offset,
-            record_offset=0,
-            batch_offset=0,
-            expire_timestamp=None if offset.expire_timestamp == -1 else offset.expire_timestamp,
-        )
-        for partition, offset in offsets.items()
-    }

@@ -37,14 +37,12 @@ RULES = (
 class Case:
     """Commands, and pairs of them (by index) that must have the same exit code and output.
 
-    `folder` contains the files. `log` is a partition directory that can also be loaded on Spark, or None. `broker` is
-    the broker that the commands pull from, or None.
+    `folder` contains the files. `broker` is the broker that the commands pull from, or None.
     """
 
     folder: Path
     commands: list[Command] = field(default_factory=list)
     equal: list[tuple[int, int]] = field(default_factory=list)
-    log: Path | None = None
     broker: OddBroker | None = None
 
     def close(self) -> None:
@@ -114,7 +112,6 @@ def write_log(rnd: random.Random, folder: Path) -> Path:
 def log_case(rnd: random.Random, case: Case) -> None:
     """A log, loaded by both engines and read by all other commands."""
     log = write_log(rnd, case.folder)
-    case.log = log
     for coordinator, kafka in rnd.sample(RULES, 2):
         rules = ("--coordinator", coordinator, "--kafka", kafka)
         case.add_both("load", log, "--json", *rules)
@@ -383,7 +380,7 @@ def broker_case(rnd: random.Random, case: Case) -> None:
     end_offset = struct.unpack_from(">q", batches[-1])[0] + 1 if batches else 0
     oddness = rnd.choice((0, 0.1, 0.5, 1))
     case.broker = OddBroker(random.Random(rnd.getrandbits(64)), log[:MAX_BYTES], end_offset, oddness)
-    bootstrap = ("--bootstrap", f"127.0.0.1:{case.broker.port}")
+    bootstrap = ("--bootstrap", case.broker.bootstrap)
     partitions = rnd.choice(((), (), ("--partitions", "0,1"), ("--partitions", "2147483647")))
     case.add("pull", *bootstrap, "--out", "pulled", "--max-wait", "1", *partitions, *rnd.choice(((), ("--json",))))
     case.add_both("load", "pulled", "--json")

@@ -8,7 +8,6 @@ A finding is one of these:
 - an exit code other than 0 without a message;
 - control characters on stdout or stderr;
 - two commands whose results must be equal and differ, for example with the two engines;
-- with --spark, rows and answers on Spark that differ from those of the readable engine (on_spark.py).
 
 For each finding, the folder of findings gets a folder with the files of the case, the commands and their output.
 `python -m tests.fuzz.commands --repeat FOLDER` runs the commands of a finding again.
@@ -28,7 +27,6 @@ from collections.abc import Collection
 from pathlib import Path
 
 from tests.fuzz.cases import KINDS, Case, make_case
-from tests.fuzz.on_spark import SparkLoads
 from tests.fuzz.worker import HANG, Command, Result, Worker, make_worker
 
 CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -134,7 +132,7 @@ def repeat(folder: Path) -> int:
 class Run:
     """A run of the fuzzer: the cases of a seed, and the findings, which are kept in the folder `findings`."""
 
-    def __init__(self, seed: int, findings: Path, kinds: Collection[str] = (), *, uses_spark: bool = False) -> None:
+    def __init__(self, seed: int, findings: Path, kinds: Collection[str] = ()) -> None:
         self.seed = seed
         self.kinds = kinds
         self.findings = findings
@@ -142,7 +140,6 @@ class Run:
         self.results: Counter[str] = Counter()
         self.found = 0
         self.cases = 0
-        self.spark = SparkLoads(Path(tempfile.mkdtemp(prefix="kafkagroups-spark-"))) if uses_spark else None
 
     def run(self, seconds: float, first: int = 0, count: int | None = None) -> None:
         """Run cases for some seconds, but at most `count` cases. `first` is the number of the first case."""
@@ -150,9 +147,6 @@ class Run:
         while time.monotonic() < end and (count is None or self.cases < count):
             self._run_case(first + self.cases)
             self.cases += 1
-        if self.spark:
-            self._load_on_spark()
-            self.spark.stop()
         self.worker.stop()
 
     def _run_case(self, number: int) -> None:
@@ -164,15 +158,6 @@ class Run:
                 self.results[f"{command.arguments[0][:20]} {result.status}"] += 1
             if problems:
                 self._report(number, case, problems, results)
-            elif self.spark and case.log:
-                self.spark.add(number, case.log)
-                if self.spark.is_full():
-                    self._load_on_spark()
-
-    def _load_on_spark(self) -> None:
-        for number, problem in self.spark.run().items():
-            with make_folder() as place:
-                self._report(number, make_case(self.seed, number, Path(place), self.kinds), [problem], [])
 
     def _report(self, number: int, case: Case, problems: list[str], results: list[Result]) -> None:
         self.found += 1
@@ -208,13 +193,12 @@ def main() -> int:
     parser.add_argument("--count", type=int, help="run this many cases")
     parser.add_argument("--findings", type=Path, default=Path("findings"), help="a folder for the findings")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=(), help="only these kinds of cases")
-    parser.add_argument("--spark", action="store_true", help="also load, count and explain the logs on Spark")
     parser.add_argument("--repeat", type=Path, metavar="FOLDER", help="run the commands of a finding again")
     args = parser.parse_args()
     sys.stdout.reconfigure(errors="backslashreplace")
     if args.repeat:
         return repeat(args.repeat)
-    run = Run(args.seed, args.findings, args.kinds, uses_spark=args.spark)
+    run = Run(args.seed, args.findings, args.kinds)
     run.run(args.seconds, args.first, args.count)
     run.report()
     return int(run.found > 0)

@@ -13,6 +13,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.coordinator.logs import find_truncation_offset
+from kafkagroups.history.replicas import Healing
 from kafkagroups.log.fork import find_fork
 from tests import cases
 from tests.captured import captured
@@ -188,7 +189,7 @@ def test_a_deletion_that_a_later_commit_undoes_is_not_healed(write, say):
     result = kg.compare_replicas(a, b)
     assert result.healed()["offsets"]["alerts"] == {"loyal-0": False}
     (change,) = [each for each in result.changes[9] if each.table == "offsets"]
-    assert (change.is_back, change.ended_by) == (True, f"tombstone {end}")
+    assert (change.healing, change.ended_by) == (Healing.BACK, f"tombstone {end}")
     words = say(a, b).split()
     assert {"back:", "deleted", f"{end}),", "wrote", "again"} <= {*words} and "healed:" not in words
 

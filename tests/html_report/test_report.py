@@ -316,7 +316,7 @@ def test_two_replicas_that_fork_are_compared():
     assert f"{ELECTION / 'new-leader'} is the newer replica." in text
     # The commits of shipping and audit are lost, those of billing and mailer are healed.
     (lost,) = read_tables(html, "Answers that differ, not healed by later records")
-    assert lost[:2] == [["audit", "the group", "Empty", "none"], ["audit", "orders-0", "1", "none"]]
+    assert lost[:2] == [["audit", "the group", "classic Empty, 0 members", "none"], ["audit", "orders-0", "1", "none"]]
     assert lost[2:] == [["shipping", "orders-0", "7", "5"]]
     assert "Fork at record" not in kg.report([ELECTION / "returned", ELECTION / "new-leader"]).html
 

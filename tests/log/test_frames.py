@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 import kafkagroups as kg
 from kafkagroups.log import segment_file as framing
 from kafkagroups.log.batches import Position
-from kafkagroups.log.segment_file import ByteRange, FrameState, find_frames, read_frames
+from kafkagroups.log.segment_file import WHOLE_FILE, ByteRange, FrameState, SegmentFile, find_frames, read_frames
 from tests.handmade import LogRecord, encode_batch, log_of_buffers, read_batches, segment_name
 
 BATCHES = [encode_batch([LogRecord(offset, 5, b"key", b"v" * offset)]) for offset in range(5)]
@@ -37,7 +37,7 @@ def test_the_last_frame_tells_what_follows_the_batches(tail, piece_bytes, monkey
     assert [frame.size for frame in found[:5]] == [len(batch) for batch in BATCHES]
     assert found[-1].state is state
     assert bool(found[-1].reason) == (state is not FrameState.WHOLE)
-    in_file = list(read_frames(BytesIO(data)))
+    in_file = list(read_frames(SegmentFile(BytesIO(data), "s.log", WHOLE_FILE, len(data))))
     assert [frame[:-2] for frame, _ in in_file[:5]] == [frame[:-2] for frame in found[:5]]
     assert [part for _, part in in_file[:5]] == BATCHES
     assert (in_file[-1][0].position, in_file[-1][0].state) == (found[-1].position, found[-1].state)
@@ -49,7 +49,7 @@ def test_any_bytes_have_the_same_frames_in_memory_and_in_a_file(data, piece_byte
     content = BATCHES[1] + data
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(framing, "_PIECE_BYTES", piece_bytes)
-        in_file = [frame for frame, _ in read_frames(BytesIO(content))]
+        in_file = [frame for frame, _ in read_frames(SegmentFile(BytesIO(content), "s.log", WHOLE_FILE, len(content)))]
     in_memory = list(find_frames(content))
     assert [frame[0] for frame in in_file] == [frame[0] for frame in in_memory]
     assert [frame.state for frame in in_file] == [frame.state for frame in in_memory]

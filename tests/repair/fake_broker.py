@@ -49,6 +49,12 @@ class FakeBroker:
         self.requests.append(request)
         return getattr(self, f"answer_{name}")(getattr(self, f"_usual_{name}")(request))
 
+    def frame(self, response, version, correlation_id):
+        """Return the bytes of a response, with their number in front."""
+        response.API_VERSION = version
+        response.with_header(correlation_id=correlation_id)
+        return response.encode(header=True, framed=True)
+
     def __getattr__(self, name):
         if name.startswith("answer_"):
             return lambda response: response
@@ -144,9 +150,7 @@ class FakeBroker:
                         time.sleep(0.1)
                         continue
                     if not isinstance(response, bytes):
-                        response.API_VERSION = version
-                        response.with_header(correlation_id=struct.unpack_from(">i", data, 4)[0])
-                        response = response.encode(header=True, framed=True)
+                        response = broker.frame(response, version, *struct.unpack_from(">i", data, 4))
                     self.wfile.write(response)
 
         class Server(ThreadingTCPServer):

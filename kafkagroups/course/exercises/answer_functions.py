@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kafkagroups.coordinator import Clock, DiskLogs, GroupCoordinator
-from kafkagroups.coordinator.messages import Errors, OffsetCommitRequest, convert_event_error
+from kafkagroups.coordinator.messages import Errors, OffsetCommitRequest, convert_event_error, find_error
 from kafkagroups.course.exercises.exercise import ExerciseFunction, make_commit
 from kafkagroups.groups.expiration import find_expired_offsets
 from kafkagroups.groups.group import ClassicState
@@ -93,7 +93,7 @@ ProtocolLists = list[list[str]]
 
 
 def _select_protocol(members: ProtocolLists) -> str:
-    group = ClassicGroup(group_id="g", kafka=(3, 9, 2), state_timestamp=None)
+    group = ClassicGroup(group_id="g", kafka=(3, 9, 2), current_state_timestamp=None)
     for number, names in enumerate(members):
         group.add(ClassicMember(f"m{number}", None, "", "", 0, 0, "consumer", [(name, b"") for name in names]))
     return group.select_protocol()
@@ -129,7 +129,7 @@ def _answer_commit(group: CommittingGroup, member_id: str, generation: int) -> s
     # Nothing is appended to the log, so this folder is never created.
     broker = GroupCoordinator(DiskLogs("nowhere"), Clock(), new_member_id=str)
     commit = OffsetCommitRequest("g", {}, generation=generation, member_id=member_id)
-    return broker.validator.validate_commit(living_group, commit).name
+    return find_error(broker.validator.validate_commit, living_group, commit).name
 
 
 def _answer_commit_wrongly(mistake: str, group: CommittingGroup, member_id: str, generation: int) -> str:
@@ -179,7 +179,7 @@ def _list_expired(group: ExpiringGroup, now: int, retention: int) -> list[str]:
     classic_group = ClassicGroup(
         group_id="g",
         kafka=(3, 9, 2),
-        state_timestamp=group.state_start,
+        current_state_timestamp=group.state_start,
         state=ClassicState(group.state),
         protocol_type=group.type or None,
     )

@@ -10,7 +10,7 @@ from itertools import groupby, product
 from operator import attrgetter
 from typing import Any
 
-from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput
+from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput, Part
 from kafkagroups.course.figures.marks import KEY, WIDTH, Box, Label, Line, Mark, Scene, Tone, measure_text
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.helpers import escape
@@ -23,6 +23,8 @@ _SIZE = 11
 _BLOCK_HEIGHT = 42
 _STRIP_HEIGHT = 5
 _ROW_HEIGHT = _BLOCK_HEIGHT + _STRIP_HEIGHT + 4
+_GAP = 4
+_NARROW_WIDTH = 340
 _SECONDS_PER_ROW = 0.35
 _SHOWN_BYTES = (11, 8)
 """How many bytes a block shows at most, and at most if it then still stands in the row of the block before it."""
@@ -111,7 +113,7 @@ def arrange_blocks(spans: Sequence[Span]) -> tuple[list[Place], list[Mark], floa
             y += _ROW_HEIGHT
             place = _place_block(span, MARGIN, y, _SHOWN_BYTES[0])
         places.append(place)
-        x = place.x + place.width + 4
+        x = place.x + place.width + _GAP
     return places, headings, y + _ROW_HEIGHT + 2
 
 
@@ -151,34 +153,42 @@ def draw_changed_byte(place: Place, position: int, byte: int) -> Iterator[Mark]:
 
 
 def draw_reader(places: Sequence[Place], selected: int, size: int) -> Iterator[Box]:
-    """Yield a line behind the last byte that was read, and a bracket from the field to the end of what it counts."""
+    """Yield a line behind the last byte that was read, and a bracket from the field to the end of what it counts.
+
+    Each block has a part of the bracket, because blocks that are neighbours can stand in two rows of a narrow column.
+    """
     last = places[selected]
     span = last.span
     style: dict[str, Any] = {"hue": _HUE_BY_KIND[_find_kind(span)], "is_solid": True}
-    end = span.end if span.field == "crc" else _find_end(span, size)
+    end = _find_end(span, size)
     counted = [place for place in places if place.span.part == span.part and span.end <= place.span.start < end]
-    rows = [list(row) for _, row in groupby([last, *counted], attrgetter("y"))] if counted else []
-    for number, row in enumerate(rows):
-        x = row[0].x + (row[0].width - 7 if row[0] is last else 0)
-        frame = (x, row[0].y + _BLOCK_HEIGHT + 2, row[-1].x + row[-1].width - x, 4)
-        yield Box(f"reach {selected} {number}", *frame, **style, delay=_SECONDS_PER_ROW * number)
-    for place, x in ((last, last.width - 7), (counted[-1], counted[-1].width - 3)) if counted else ():
-        delay = _SECONDS_PER_ROW * (0 if place is last else len(rows))
-        frame = (place.x + x, place.y + _BLOCK_HEIGHT - 4, 3, 10)
-        yield Box(f"hook {selected} {place.x}", *frame, tone=Tone.NEW, **style, delay=delay)
+    starts = [(last, last.x + last.width - 7), *((place, place.x - _GAP) for place in counted)] if counted else []
+    for place, x in starts:
+        delay = (place.y - last.y) / _ROW_HEIGHT * _SECONDS_PER_ROW
+        frame = (x, place.y + _BLOCK_HEIGHT + 2, place.x + place.width - x, 4)
+        yield Box(f"reach {selected} {place.span.start}", *frame, **style, delay=delay)
+        if place in (last, counted[-1]):
+            hook = (x if place is last else place.x + place.width - 3, place.y + _BLOCK_HEIGHT - 4, 3, 10)
+            yield Box(f"hook {selected} {place.span.start}", *hook, tone=Tone.NEW, **style, delay=delay)
     yield Box("cut", last.x + last.width + 1, last.y - 2, 2, _BLOCK_HEIGHT + 6, tone=Tone.NEW, is_solid=True)
 
 
-def draw_coverage(places: Sequence[Place], selected: int) -> Iterator[Mark]:
-    """Yield a frame around what the checksum covers. It has a colour if the checksum is selected."""
-    for number in [number for number, place in enumerate(places) if place.span.field == "crc"]:
-        first = places[number + 1]
-        last = places[-1]
-        tone = Tone.NEW if number == selected else Tone.MUTED
-        top = first.y - 4
-        yield Box("checksum", 1, top, WIDTH - 2, last.y + _BLOCK_HEIGHT + 8 - top, tone=tone, is_hollow=True)
-        words = f"crc covers these {last.span.end - first.span.start} bytes"
-        yield Label("checksum words", WIDTH - 10, last.y + 26, words, "end", tone, is_bold=number == selected)
+def narrow_rows(places: Sequence[Place]) -> Iterator[Part]:
+    """Yield the parts of rows that fit into a narrow column, one below the other, with the headings above them."""
+    y = 0.0
+    top = 0.0
+    for _, row in groupby(places, attrgetter("y")):
+        waiting = list(row)
+        bottom = waiting[0].y + _ROW_HEIGHT - 2
+        while waiting:
+            left = waiting[0].x
+            fitting = [place for place in waiting if place.x + place.width - left <= _NARROW_WIDTH]
+            del waiting[: len(fitting)]
+            right = waiting[0].x if waiting else WIDTH
+            yield Part(left - _GAP, top, right - _GAP, bottom, (0, y))
+            y += bottom - top
+            top = bottom - _ROW_HEIGHT
+        top = bottom
 
 
 def _shade(block: Box, selected: Place) -> Box:
@@ -291,7 +301,8 @@ class ByteRibbon(Figure):
             Control("change", "changed byte", options, is_sequence=False, jumps=tuple(jumps), is_answer=True),
         )
         typed = FreeInput("change a byte (position=hex)", self._example)
-        return Content.draw(self._title, self._height, controls, draw, free_input=typed, legend=_LEGEND)
+        others = {"free_input": typed, "legend": _LEGEND, "narrow": tuple(narrow_rows(self._places)), "has_bytes": True}
+        return Content.draw(self._title, self._height, controls, draw, **others)
 
     def _describe_change(self, change: ByteChange) -> str:
         old = self.bytes_by_part[change.part][change.position]
@@ -313,7 +324,7 @@ class ByteRibbon(Figure):
     def _draw(self, selected: int, change: ByteChange | None, parts: Mapping[str, bytes], reading: Reading) -> Scene:
         changed_span = self._find_span(change) if change else None
         believed = reading.value_by_name or self._written
-        marks: list[Mark] = [*draw_coverage(self._places, selected), *self._headings]
+        marks: list[Mark] = list(self._headings)
         for number, place in enumerate(self._places):
             is_changed = place.span == changed_span
             data = parts[place.span.part][place.span.start : place.span.end]
@@ -361,8 +372,8 @@ class ByteRibbon(Figure):
             return f"No field name is stored, so a reader counts bytes: the first {takes} “{name}”."
         takes = "the next byte is" if count == 1 else f"the next {count} bytes are"
         counted = _find_end(span, len(self.bytes_by_part[span.part])) - span.end
-        has = "covers has a frame" if span.field == "crc" else "counts ends where the bracket ends"
-        reach = f" What it {has}: {counted} bytes." if counted > 0 else ""
+        verb = "covers" if span.field == "crc" else "counts"
+        reach = f" What it {verb} ends where the bracket ends: {counted} bytes." if counted > 0 else ""
         return f"The reader has counted {span.start} bytes of the {span.part}, so {takes} “{name}”.{reach}"
 
     def _list_differences(self, reading: Reading) -> list[str]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from kafkagroups import CleanerConfig, compact
 from kafkagroups.course.cleaner_passes import CleanerPass, find_results, read_horizons
 from kafkagroups.course.figures.figure import Content, Control, Figure, squeeze_right
-from kafkagroups.course.figures.marks import DASHED, HATCHED, KEY, Arrow, Box, Label, Mark, Scene, Tone
+from kafkagroups.course.figures.marks import DASHED, HATCHED, KEY, Arrow, Box, Label, Line, Mark, Scene, Tone
 from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.course.small_logs import HOUR_MS, START_MS, SmallRecord, write_small_log
 from kafkagroups.log.folders import open_log
@@ -141,8 +141,8 @@ def _draw(step: int, passes: list[CleanerPass], active_start: int, is_open: bool
         text += [f"{offset} {_name_entry(entries[offset])}: {words[offset]}" for offset in rows[step - 1]]
     else:
         text += [f"record {offset}: {_name_entry(entry)}" for offset, entry in enumerate(entries)]
-    caption = f"{_STEPS[step][0].upper()}{_STEPS[step][1:]}. {_explain(step, results, is_open)}"
-    return Scene(tuple(marks), caption, tuple(text))
+    line = Line(f"{_STEPS[step]}: the log has {_count(rows[step])} records")
+    return Scene(tuple(marks), _explain(step, results, is_open), tuple(text), lines=(line,))
 
 
 def _count(present: list[int]) -> str:

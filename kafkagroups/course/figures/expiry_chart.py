@@ -14,7 +14,7 @@ from typing import Any
 from kafkagroups.coordinator import GroupCoordinator
 from kafkagroups.course.broker import start_broker
 from kafkagroups.course.figures.figure import Content, Control, Figure, squeeze_right
-from kafkagroups.course.figures.marks import WIDTH, Arrow, Box, Label, Mark, Scene, Tone, measure_text
+from kafkagroups.course.figures.marks import WIDTH, Arrow, Box, Label, Line, Mark, Scene, Tone, measure_text
 from kafkagroups.course.group_life import GroupLife
 from kafkagroups.course.small_logs import DAY_MS, HOUR_MS, START_MS
 from kafkagroups.records.offset_commit import OffsetCommitKey
@@ -169,12 +169,14 @@ def _draw(step: int, case: _Case) -> Scene:
     seconds = _SECONDS_PER_DAY * (today - _DAYS[max(step - 1, 0)])
     marks: list[Mark] = [*_draw_axis()]
     text = [f"today: day {today}"]
+    deleted = []
     rows: list[Box | Label | Arrow] = [*_draw_members(today, case.members)]
     for name, start in case.clock_starts.items():
         rows += _draw_clock(name, today, start, case.retention)
     for name, deletion_day in zip(_VERSIONS, case.deletion_days, strict=True):
         rows += _draw_offset(name, today, deletion_day, case)
         if deletion_day is not None and deletion_day <= today:
+            deleted.append(name)
             text.append(f"deletion in {name}: day {deletion_day}")
     x = _find_x(today)
     marks += [replace(mark, duration=seconds) for mark in rows if isinstance(mark, Box)]
@@ -185,8 +187,10 @@ def _draw(step: int, case: _Case) -> Scene:
     marks += [replace(mark, delay=seconds) for mark in rows if not isinstance(mark, Box)]
     text += [f"{mark.key}: {mark.text}" for mark in rows if isinstance(mark, Label) and mark.tone is not Tone.ERROR]
     for name, top in _TITLE_TOPS.items():
-        marks.append(Label(f"title {name}", 4, top - 5, name, is_bold=True, is_pinned=True))
-    return Scene(tuple(marks), _explain(today, case), tuple(text))
+        marks.append(Label(f"title {name}", 4, top - 5, name, is_bold=True, keeps_width=True))
+    fate = f"deleted in {' and '.join(deleted)}" if deleted else "the offset exists"
+    line = Line(f"day {today}: {'nothing is committed' if today < case.commit_day else fate}")
+    return Scene(tuple(marks), _explain(today, case), tuple(text), lines=(line,))
 
 
 def _draw_axis() -> Iterator[Mark]:

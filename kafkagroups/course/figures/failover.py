@@ -9,7 +9,7 @@ from typing import Any
 from kafkagroups.coordinator import Errors, GroupCoordinator, TopicPartition
 from kafkagroups.course.broker import start_broker
 from kafkagroups.course.figures.figure import Content, Control, Figure, squeeze_right
-from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone
+from kafkagroups.course.figures.marks import Arrow, Box, Label, Line, Mark, Scene, Tone
 from kafkagroups.course.lesson_folders import find_data
 
 _COLUMN_WIDTH = 176
@@ -114,11 +114,11 @@ def _draw(phase: str, sizes: list[int], asked: int, group: str, answer: str) -> 
     middle = left + 76
     lost = states[asked] == "dead"
     asks: dict[str, Any] = {"origin": "client", "is_dashed": lost, "delay": 0.6}
-    tells: dict[str, Any] = {"origin": f"asked {key}" if lost else f"memory {asked}", "delay": 1.2, "is_pinned": True}
+    tells: dict[str, Any] = {"origin": f"asked {key}" if lost else f"memory {asked}", "delay": 1.2, "keeps_width": True}
     marks += [
         Box("client", 4, 220, 552, 44, is_hollow=True),
-        Label("client title", 14, 239, "client", is_bold=True, is_pinned=True),
-        Label("answer title", 14, 255, "is told", is_pinned=True),
+        Label("client title", 14, 239, "client", is_bold=True, keeps_width=True),
+        Label("answer title", 14, 255, "is told", keeps_width=True),
         Arrow("question", middle, 219, middle, 191, Tone.NEW, is_dashed=lost),
         Box(f"asked {key}", left, 156, 152, 24, (f"{group}?",), Tone.NEW, **asks),
         Box(f"answer {key}", 84, 228, 222, 28, (answer,), tone, is_bold=True, **tells),
@@ -128,7 +128,8 @@ def _draw(phase: str, sizes: list[int], asked: int, group: str, answer: str) -> 
     for number, (state, size) in enumerate(zip(states, sizes, strict=True), 1):
         text += [f"broker {number}: {state}", f"memory of broker {number}: {_name_memory(state, size)}"]
     text += [f"group: {group}", f"broker {asked + 1} answers: {answer}"]
-    return Scene(tuple(marks), f"{phase[0].upper()}{phase[1:]}. {meaning}", tuple(text))
+    caption = f"{phase[0].upper()}{phase[1:]}. {meaning}"
+    return Scene(tuple(marks), caption, tuple(text), lines=(Line(f"broker {asked + 1} answers: {answer}", tone),))
 
 
 def _name_memory(state: str, size: int) -> str:

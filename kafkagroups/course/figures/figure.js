@@ -2,7 +2,8 @@
 // The same module runs in JupyterLab (as an anywidget, `render`) and on a page without a kernel (`mountAll`).
 
 const SVG = "http://www.w3.org/2000/svg";
-const LINE_HEIGHT = 1.3; // As in marks.py.
+const LINE_HEIGHT = 1.3; // As in marks.py, like the next one.
+const CORNER = 5;
 const OPTIONS_AS_BUTTONS = 90; // Alternatives with more characters than these become a drop-down list.
 const MOST_NEWS = 6; // A screen reader says no more changes of a step than these.
 const CHARACTER_MS = 40; // While a sequence plays, a step stays as long as its caption takes to read,
@@ -10,11 +11,7 @@ const STEP_MS = [1800, 4000]; // but at least and at most this long.
 const LEAVE_MS = 250; // As in figure.css, like the next one.
 const MOVE_MS = 400;
 const CHARACTER_WIDTH = 0.61; // As in marks.py.
-const READABLE = 612; // The least width of a picture whose texts are large enough, as in figure.css.
-const SCROLL_MS = 200; // So much earlier than a mark, the place where it will be is shown.
-const RETURN_MS = 1000; // So much later than the last mark, the picture shows where most of the step happened.
-const NOTABLE = 2; // The least weight of a mark that is followed instead of others.
-const FADE = 16; // The pixels of a side that fade, as in figure.css.
+const READABLE = 612; // The least width of a picture whose texts are large enough. Below, it has its narrow layout.
 
 let lastId = 0;
 
@@ -60,25 +57,34 @@ function followTheme(root) {
 
 // Marks ------------------------------------------------------------------------------------------------------------
 
-function drawText(parent, x, y, text, mark) {
+// A text that is wider than its room gets narrower letters, because the fonts of browsers differ.
+function drawText(parent, x, y, text, mark, room = 1.15 * text.length * mark.size * CHARACTER_WIDTH) {
   const attributes = { x, y, "font-size": mark.size, "text-anchor": mark.anchor ?? "middle", "xml:space": "preserve" };
   if (mark.is_bold) attributes["font-weight"] = "bold";
-  makeShape(parent, "text", attributes, text);
+  const shape = makeShape(parent, "text", attributes, text);
+  if (shape.getComputedTextLength() > room) {
+    shape.setAttribute("textLength", room);
+    shape.setAttribute("lengthAdjust", "spacingAndGlyphs");
+  }
 }
 
 // A rectangle that was there before stays, so the style sheet changes its size and its colours step by step.
 function drawBox(group, box, rectangle) {
-  rectangle ??= makeShape(group, "rect", { rx: 3 });
+  rectangle ??= makeShape(group, "rect");
+  rectangle.setAttribute("rx", Math.min(CORNER, box.width / 2, box.height / 2));
   rectangle.setAttribute("width", box.width);
   rectangle.setAttribute("height", box.height);
   rectangle.style.strokeDasharray = box.is_dashed ? "4 3" : "4 0"; // No "none": the dashes come step by step.
   if (box.hatch) {
     const className = group.mark && !group.mark.hatch ? "kg-late" : "";
-    makeShape(group, "path", { d: box.hatch, class: className, "clip-path": `inset(0 calc(100% - ${box.width}px) 0 0)` });
+    makeShape(group, "path", { d: box.hatch, class: className, "clip-path": `inset(0 calc(100% - ${box.width}px) 0 0 round ${CORNER}px)` });
   }
   const lines = box.lines ?? [];
   const first = box.height / 2 - ((lines.length - 1) * box.size * LINE_HEIGHT) / 2 + box.size * 0.35;
-  lines.forEach((line, number) => drawText(group, box.width / 2, first + number * box.size * LINE_HEIGHT, line, box));
+  lines.forEach((line, number) => {
+    const room = Math.max(box.width - 6, line.length * box.size * CHARACTER_WIDTH);
+    drawText(group, box.width / 2, first + number * box.size * LINE_HEIGHT, line, box, room);
+  });
 }
 
 function drawArrow(group, arrow) {
@@ -94,9 +100,7 @@ function drawArrow(group, arrow) {
   makeShape(group, "polygon", { points: corners.map((corner) => corner.join(",")).join(" "), class: "kg-head" });
 }
 
-const sourceOf = (mark) => mark?.source ?? mark;
 const placeOf = (mark) => [mark.x ?? mark.x1, mark.y ?? mark.y1];
-const showOf = (mark) => JSON.stringify({ ...sourceOf(mark), delay: 0, duration: 0 });
 const listTexts = (group) => [...group.querySelectorAll("text:not(.kg-old)")];
 const joinTexts = (group) => listTexts(group).map((text) => text.textContent).join("\n");
 
@@ -110,7 +114,7 @@ function drawMark(group, mark, waitMs) {
   for (const child of [...group.children]) if (child !== rectangle) child.remove();
   const names = ["kg-mark", `kg-${mark.kind}`, `kg-tone-${mark.tone}`, mark.hue && `kg-hued ${mark.hue}`];
   if (mark.duration) names.push("kg-slow");
-  for (const name of ["gone", "hollow", "solid", "pinned"]) if (mark[`is_${name}`]) names.push(`kg-${name}`);
+  for (const name of ["gone", "hollow", "solid"]) if (mark[`is_${name}`]) names.push(`kg-${name}`);
   group.setAttribute("class", names.filter(Boolean).join(" "));
   const [x, y] = placeOf(mark);
   group.style.transform = `translate(${x}px, ${y}px)`;
@@ -124,43 +128,49 @@ function drawMark(group, mark, waitMs) {
   setTimeout(() => old.forEach((text) => text.remove()), waitMs);
 }
 
-// Following ----------------------------------------------------------------------------------------------------------
+// Narrow columns -----------------------------------------------------------------------------------------------------
 
-const findScale = (svg) => svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+const isInside = ({ x, y }, box) => x >= box.x && x <= box.x + box.width && y >= box.y && y <= box.y + box.height;
 
-// Where a mark is from left to right, when it is there, and how much it says about a step.
-function findExtent(mark, isMoved) {
-  const width = mark.width ?? (mark.text ?? "").length * (mark.size ?? 0) * CHARACTER_WIDTH;
-  const left = mark.x2 === undefined ? mark.x - width * ({ middle: 0.5, end: 1 }[mark.anchor] ?? 0) : Math.min(mark.x1, mark.x2);
-  const right = mark.x2 === undefined ? left + width : Math.max(mark.x1, mark.x2);
-  const weight = mark.duration ? 1 : ({ muted: 0.2, plain: 0.3, live: 1.2 }[mark.tone] ?? 3);
-  return { left, right, end: (mark.delay ?? 0) + (mark.duration ?? 0), weight: isMoved ? 1.5 * weight : weight };
+const findPart = (narrow, x, y) =>
+  narrow.find(([left, top, right, bottom]) => x >= left && x < right && y >= top && y < bottom) ?? narrow.at(-1);
+
+// In a narrow column, each part of a picture with the layout `narrow` has another place, and can be squeezed. A box that
+// reaches into the part beside its own, which then stands below, has two pieces, the larger one with the words.
+function narrowMarks(mark, narrow) {
+  const [x, y] = placeOf(mark);
+  const own = findPart(narrow, x, y);
+  const right = own[2];
+  const isSplit = mark.kind === "box" && right < findPart(narrow, right, y)[2] && findPart(narrow, right, y)[4][1] > own[4][1];
+  const rest = isSplit ? mark.x + mark.width - right : 0;
+  if (rest < 2) return [narrowMark(mark, narrow)];
+  const isLarger = rest > mark.width / 2;
+  const first = { ...mark, width: mark.width - rest, lines: isLarger ? [] : mark.lines };
+  const second = { ...mark, key: `${mark.key} rest`, x: right, width: rest, lines: isLarger ? mark.lines : [] };
+  return [first, second].map((piece) => narrowMark(piece, narrow));
 }
 
-// In a narrow column, each part of a picture with the layout `narrow` has another place, and can be squeezed.
-function narrowMark(mark, { narrow }) {
-  const findPart = (x, y) =>
-    narrow.find(([left, top, right, bottom]) => x >= left && x < right && y >= top && y < bottom) ?? narrow.at(-1);
+function narrowMark(mark, narrow) {
   const move = (x, y) => {
-    const [left, top, , , place, squeeze] = findPart(x, y);
-    return [place[0] + (x - left) * (mark.is_pinned ? 1 : squeeze), place[1] + y - top];
+    const [left, top, , , place, squeeze] = findPart(narrow, x, y);
+    return [place[0] + (x - left) * (mark.keeps_width ? 1 : squeeze), place[1] + y - top];
   };
-  const narrowed = { ...mark, source: mark };
+  const narrowed = { ...mark };
   if (mark.kind === "arrow") {
     [narrowed.x1, narrowed.y1] = move(mark.x1, mark.y1);
     [narrowed.x2, narrowed.y2] = move(mark.x2, mark.y2);
     return narrowed;
   }
   [narrowed.x, narrowed.y] = move(mark.x, mark.y);
-  const squeeze = findPart(mark.x, mark.y)[5];
-  if (mark.is_pinned || squeeze === 1) return narrowed;
+  const squeeze = findPart(narrow, mark.x, mark.y)[5];
+  if (mark.keeps_width || squeeze === 1) return narrowed;
   const [right] = measureNarrow(narrow);
   if (mark.kind === "box") {
     const box = squeezeBox(narrowed, move(mark.x + mark.width, mark.y), squeeze);
     return { ...box, x: Math.min(box.x, right - box.width) };
   }
   if (mark.anchor === "middle" && mark.size < 12) narrowed.text = mark.text?.replace(" ", "\n"); // Small words stand below each other.
-  else if (mark.anchor === "start") narrowed.x -= Math.max(0, findExtent(narrowed).right - right);
+  else if (mark.anchor === "start") narrowed.x -= Math.max(0, narrowed.x + mark.text.length * mark.size * CHARACTER_WIDTH - right);
   return narrowed;
 }
 
@@ -195,53 +205,6 @@ function measureNarrow(narrow) {
   return [Math.max(...rights), Math.max(...bottoms)];
 }
 
-// Returns the left side of the part of the picture that shows most of what `due` says, and then of what comes later. If
-// the part that begins at `before` shows all of `due`, it stays. Otherwise there is more of what was before than of what
-// comes. A part has this width between what fades its sides, which the first and the last part do not have.
-function findView(due, later, { width, first, last }, before) {
-  const isSeen = (extent, left) =>
-    (extent.left >= left - 1 || left <= first) && (extent.right <= left + width + 1 || left >= last);
-  if (due.every((extent) => isSeen(extent, before))) return before;
-  const weigh = (extents, left) => extents.reduce((sum, extent) => sum + (isSeen(extent, left) ? extent.weight : 0), 0);
-  const compare = (left, best) => weigh(due, left) - weigh(due, best) || weigh(later, left) - weigh(later, best);
-  const all = [...due, ...later];
-  const start = Math.min(...all.map((extent) => extent.left));
-  const spare = width - (Math.max(...all.map((extent) => extent.right)) - start);
-  const lefts = [first, last, ...all.flatMap((extent) => [extent.left - 8, extent.right + 8 - width])];
-  if (spare >= 0) lefts.unshift(start - 0.7 * spare);
-  const places = lefts.map((left) => Math.min(Math.max(left, first), last));
-  return places.reduce((best, left) => (compare(left, best) > 0 ? left : best), before);
-}
-
-// In a narrow column, the picture follows a step: it shows the marks that the step moves, adds or changes. What
-// comes late, such as the end of a pass, is shown late, and at
-// the end the place of most of it. `waitMs` is how long all marks wait for those that leave.
-function follow(svg, marks, before, isStill, waitMs) {
-  svg.timers?.forEach(clearTimeout);
-  const picture = svg.parentElement;
-  if (!before.size || picture.scrollWidth - picture.clientWidth <= 1) return;
-  const scale = findScale(svg);
-  const edge = FADE / scale;
-  const width = (picture.clientWidth - FADE) / scale - edge;
-  const parts = { width, first: edge, last: edge + (picture.scrollWidth - picture.clientWidth) / scale };
-  const isMoved = (mark) => before.has(mark.key) && String(placeOf(mark)) !== String(placeOf(before.get(mark.key)));
-  const changed = marks.filter((mark) => !mark.is_pinned && showOf(before.get(mark.key)) !== showOf(mark));
-  const fitting = changed.map((mark) => findExtent(mark, isMoved(mark))).filter(({ left, right }) => right - left <= width + edge);
-  const notable = fitting.filter(({ weight }) => weight >= NOTABLE);
-  const all = notable.length ? notable : fitting;
-  const times = isStill ? [Infinity] : [...new Set(all.map((extent) => extent.end))].sort((a, b) => a - b);
-  let shown = picture.scrollLeft / scale + edge;
-  const show = (time, until) => {
-    const due = all.filter(({ end }) => end <= time && end > until);
-    const left = findView(due, all.filter(({ end }) => end > time), parts, shown);
-    if (left !== shown) picture.scrollTo({ left: (left - edge) * scale, behavior: isStill ? "auto" : "smooth" });
-    shown = left;
-  };
-  svg.timers = times.slice(1).map((time, number) => setTimeout(() => show(time, times[number]), waitMs + 1000 * time - SCROLL_MS));
-  if (times.length > 1) svg.timers.push(setTimeout(() => show(Infinity, -1), waitMs + 1000 * times.at(-1) + RETURN_MS));
-  show(times[0], -1);
-}
-
 function leave(group) {
   delete group.dataset.key;
   group.classList.add("kg-leaves");
@@ -260,8 +223,7 @@ function leaveAfter(group, waitMs) {
 // itself has come there.
 function startAt(group, copy, origin) {
   const [x, y] = placeOf(origin);
-  const scrolled = copy.is_pinned && !origin.is_pinned ? parseFloat(group.parentElement.style.getPropertyValue("--scrolled")) || 0 : 0;
-  const startX = x + ((origin.width ?? copy.width) - copy.width) / 2 - scrolled;
+  const startX = x + ((origin.width ?? copy.width) - copy.width) / 2;
   const startY = y + ((origin.height ?? copy.height) - copy.height) / 2;
   group.style.transition = "none";
   group.style.transform = `translate(${startX}px, ${startY}px)`;
@@ -277,8 +239,8 @@ function moveHome(group, copy, isLate) {
 
 // Draws the marks of a scene, and returns how many seconds it takes longer than others. A mark whose key was there
 // before keeps its element, so the style sheet moves it. An element that is inserted again would jump, so only those in
-// the wrong place are. `earlier` has the marks of the step before, for a picture that opens.
-function drawScene(svg, marks, earlier, choose) {
+// the wrong place are.
+function drawScene(svg, marks, choose) {
   const isStill = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
   const old = new Map([...svg.children].filter((child) => child.dataset.key).map((child) => [child.dataset.key, child]));
   const kept = new Set(marks.map((mark) => mark.key));
@@ -310,10 +272,12 @@ function drawScene(svg, marks, earlier, choose) {
   };
   let place = skip(svg.firstElementChild);
   const groups = new Map();
+  const boxes = marks.filter((mark) => mark.kind === "box" && !mark.is_hollow && !["muted", "page"].includes(mark.tone));
   for (const mark of marks) {
     const group = old.get(mark.key) ?? makeShape(svg, "g", { "data-key": mark.key });
     drawMark(group, mark, isStill ? 0 : waitMs + 1000 * (mark.delay ?? 0));
     group.mark = mark;
+    group.classList.toggle("kg-inside", mark.kind === "label" && boxes.some((box) => isInside(mark, box)));
     groups.set(mark, group);
     if (old.size && !old.has(mark.key) && !copied.includes(mark)) group.classList.add("kg-enters");
     group.onclick = mark.choice ? () => choose(...mark.choice) : null;
@@ -328,8 +292,6 @@ function drawScene(svg, marks, earlier, choose) {
     const origin = present.get(copy.origin);
     moveHome(groups.get(copy), copy, moved.includes(origin) || !before.has(copy.origin));
   }
-  if (old.size) follow(svg, marks, before, isStill, isWaiting ? LEAVE_MS : 0);
-  else if (!marks.some((mark) => mark.is_pinned)) requestAnimationFrame(() => follow(svg, marks, new Map(earlier.map((mark) => [mark.key, mark])), true, 0));
   return isStill ? 0 : Math.max(0, ...marks.map((mark) => Math.max(mark.delay ?? 0, mark.duration ?? 0)));
 }
 
@@ -427,38 +389,6 @@ function makeFreeInput(parent, freeInput, send, typed) {
   return field;
 }
 
-// In a narrow column, the picture keeps a readable size and scrolls sideways, with the keyboard too, or the reader sees
-// all of it, turned. It fades at each side where it goes on, and a line says so. Pinned marks, such as the names of
-// rows, stay in view, at its left side. `fold` gives a picture its narrow layout.
-function makeScrollable(picture, sign, fold) {
-  const words = makeElement(sign, "span", { "aria-hidden": "true" }, "⇄ swipe, or turn the phone");
-  const whole = makeElement(sign, "button", { type: "button", "aria-pressed": "false" }, "whole picture");
-  const update = () => {
-    const isNarrow = picture.clientWidth > 0 && picture.clientWidth < READABLE;
-    fold(isNarrow);
-    const isWhole = picture.classList.toggle("kg-whole", isNarrow && whole.getAttribute("aria-pressed") === "true");
-    const svg = picture.querySelector("svg");
-    const scale = findScale(svg);
-    const pinned = [...svg.querySelectorAll(".kg-pinned")].map((group) => placeOf(group.mark)[0]);
-    const hidden = isWhole ? 0 : picture.scrollWidth - picture.clientWidth;
-    const first = Math.min(...pinned);
-    const start = hidden > 1 && pinned.length && first > 20 ? first - 4 : 0;
-    svg.style.setProperty("--scrolled", `${(picture.scrollLeft + Math.min(picture.scrollLeft, FADE)) / scale - start}px`);
-    const names = { tabindex: "0", role: "group", "aria-label": "the picture, which scrolls sideways" };
-    for (const [name, value] of Object.entries(names)) hidden > 1 ? picture.setAttribute(name, value) : picture.removeAttribute(name);
-    picture.classList.toggle("kg-more-left", picture.scrollLeft > 1);
-    picture.classList.toggle("kg-more-right", picture.scrollLeft < hidden - 1);
-    words.hidden = isWhole;
-    sign.hidden = hidden <= 1 && !isWhole;
-  };
-  whole.onclick = () => {
-    whole.setAttribute("aria-pressed", whole.getAttribute("aria-pressed") === "false");
-    update();
-  };
-  picture.onscroll = update;
-  new ResizeObserver(update).observe(picture);
-}
-
 // Text around the picture -------------------------------------------------------------------------------------------
 
 // Returns the elements of the lines. The longest texts stand invisibly in the same place, so the height stays constant.
@@ -511,17 +441,16 @@ function mount(root, content, send, messageText = "", before = null) {
     role: "img",
     "aria-label": content.title,
   });
-  picture.style.setProperty("--width", content.width);
-  picture.style.setProperty("--height", content.height);
+  picture.classList.toggle("kg-bytes", Boolean(content.has_bytes));
+  const { width, height, narrow } = content;
   let isFolded = false;
-  const fold = (isNarrow) => {
-    const { width, height, narrow } = content;
-    if (!narrow.length || isNarrow === isFolded) return;
+  new ResizeObserver(() => {
+    const isNarrow = picture.clientWidth > 0 && picture.clientWidth < READABLE;
+    if (isNarrow === isFolded) return;
     isFolded = picture.classList.toggle("kg-folded", isNarrow);
     svg.setAttribute("viewBox", `0 0 ${(isFolded ? measureNarrow(narrow) : [width, height]).join(" ")}`);
     draw(false);
-  };
-  makeScrollable(picture, makeElement(view, "div", { class: "kg-sign kg-row", hidden: "" }), fold);
+  }).observe(picture);
   if (content.legend.length) makeLegend(view, content.legend);
 
   const [shownCaption] = makeText(root, "kg-caption", content.scenes.map((scene) => [scene.caption]));
@@ -540,11 +469,7 @@ function mount(root, content, send, messageText = "", before = null) {
   };
   if (before) content.controls.forEach((control, number) => control.is_answer && jump(number));
   const choose = (name, option, isFresh) => {
-    if (isFresh) {
-      earlier = null; // The story begins at its first step, without what was there before.
-      svg.replaceChildren();
-      picture.scrollLeft = 0;
-    }
+    if (isFresh) svg.replaceChildren(); // The story begins at its first step, without what was there before.
     options[names.indexOf(name)] = option;
     jump(names.indexOf(name));
     return show(content.controls[names.indexOf(name)].is_sequence);
@@ -564,7 +489,7 @@ function mount(root, content, send, messageText = "", before = null) {
   const text = makeElement(details, "pre", { class: "kg-text", tabindex: "0", "aria-label": "this picture as text" });
 
   // JupyterLab's own shortcuts do not take the keys of an element with this attribute. An ancestor with it is not enough.
-  for (const part of root.querySelectorAll("button, input, select, summary, .kg-picture, [tabindex]")) {
+  for (const part of root.querySelectorAll("button, input, select, summary, [tabindex]")) {
     part.dataset.lmSuppressShortcuts = "true";
   }
 
@@ -573,16 +498,12 @@ function mount(root, content, send, messageText = "", before = null) {
     content.controls.forEach((control, number) => (index = index * control.options.length + chosen[number]));
     return content.scenes[index];
   };
-  const listMarks = (scene) =>
-    scene.marks.map((number) => (isFolded ? narrowMark(content.marks[number], content) : content.marks[number]));
-  const isLater = content.controls.map((control, number) => control.is_sequence && options[number] > 0);
-  let earlier = isLater.includes(true) && findScene(options.map((option, number) => option - (number === isLater.indexOf(true))));
 
   // Only a step tells a story: what another choice changes is drawn without delay.
   function draw(isStep) {
-    const marks = listMarks(findScene(options));
-    const drawn = isStep ? marks : marks.map((mark) => ({ ...mark, delay: 0, duration: 0, source: sourceOf(mark) }));
-    return drawScene(svg, drawn, earlier ? listMarks(earlier) : [], choose);
+    const marks = findScene(options).marks.map((number) => content.marks[number]);
+    const placed = isFolded ? marks.flatMap((mark) => narrowMarks(mark, narrow)) : marks;
+    return drawScene(svg, isStep ? placed : placed.map((mark) => ({ ...mark, delay: 0, duration: 0 })), choose);
   }
 
   // Returns how long a sequence that plays stays at the scene.

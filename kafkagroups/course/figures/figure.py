@@ -73,7 +73,8 @@ class FreeInput:
 class Part(NamedTuple):
     """A part of a picture, from `left` and `top` to `right` and `bottom`, in a narrow column.
 
-    Its upper left corner is at `place` there, and its marks, except pinned ones, are narrower by the factor `squeeze`.
+    Its upper left corner is at `place` there, and its marks are narrower by the factor `squeeze`, except those that
+    keep their width.
     """
 
     left: float
@@ -96,7 +97,8 @@ class Content:
     Every scene has the same `height`, so that the page below the figure does not move. `scenes` has one for each
     combination of options, in the order of `controls`, of which there is at least one. The kernel answers a value of
     `free_input` with new scenes. `legend` has boxes that stand below the picture. Their keys say what they mean. In a
-    narrow column, the picture has the layout `narrow`, if it has one, and otherwise scrolls.
+    narrow column, the picture has the layout `narrow`. With `has_bytes`, its font
+    is one in which each character has the same width.
     """
 
     title: str
@@ -106,6 +108,7 @@ class Content:
     free_input: FreeInput | None = None
     legend: tuple[Box, ...] = ()
     narrow: tuple[Part, ...] = ()
+    has_bytes: bool = False
 
     @classmethod
     def draw(
@@ -199,6 +202,7 @@ def _to_json(content: Content) -> dict[str, Any]:
         "width": WIDTH,
         "height": content.height,
         "narrow": content.narrow,
+        "has_bytes": content.has_bytes,
         "controls": [asdict(control) for control in content.controls],
         "free_input": asdict(content.free_input) if content.free_input else None,
         "marks": [_mark_to_json(mark) for mark in number_by_mark],

@@ -10,7 +10,7 @@ from kafkagroups.api import load
 from kafkagroups.course.broker import start_broker
 from kafkagroups.course.compared_brokers import format_answer
 from kafkagroups.course.figures.figure import Content, Control, Figure, Part
-from kafkagroups.course.figures.marks import DASHED, HATCHED, KEY, WIDTH, Arrow, Box, Label, Mark, Scene, Tone
+from kafkagroups.course.figures.marks import DASHED, HATCHED, KEY, WIDTH, Arrow, Box, Label, Line, Mark, Scene, Tone
 from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.course.small_logs import START_MS, KeyAndValue, encode_commit, encode_pair, write_small_log
 from kafkagroups.groups.group import Group
@@ -224,7 +224,8 @@ def _draw(step: int, memories: Mapping[_Coordinator, tuple[_Memory, _Memory]], *
         marks.append(_draw_chip(other, slot, "no group", is_dashed=True, is_hollow=True))
         text.append(f"only {owner.kafka} has {slot[0]}")
     text.append(f"{min(step, len(_LOG))} of {len(_LOG)} records are read")
-    return Scene(tuple(marks), _explain(step, is_broken), tuple(text))
+    line = Line(text[-1] if not is_end else f"billing is answered {new.answer} by 4.3.1, {classic.answer} by 3.9.2")
+    return Scene(tuple(marks), _explain(step, is_broken), tuple(text), lines=(line,))
 
 
 def _sort(slot: _Slot) -> tuple[str, int]:

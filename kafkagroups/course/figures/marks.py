@@ -123,18 +123,19 @@ CHARACTER_WIDTH = 0.61
 """The width of a character of the picture's font, as a part of the font size."""
 
 _HATCH_DISTANCE = 9
+_CORNER = 5
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Timed:
     """How long a mark waits, and how long it moves, in seconds after what each step takes. An image ignores it.
 
-    With `is_pinned`, the mark stays in view where a narrow picture scrolls sideways.
+    With `keeps_width`, the mark is as wide in a narrow column as elsewhere.
     """
 
     delay: float = 0
     duration: float = 0
-    is_pinned: bool = False
+    keeps_width: bool = False
 
 
 @dataclass(frozen=True)
@@ -210,7 +211,7 @@ HATCHED = Box("replaced or removed", *KEY, tone=Tone.DEAD, is_gone=True)
 
 @dataclass(frozen=True)
 class Line:
-    """A line of text above the picture. Unlike a label, it wraps in a narrow column and never scrolls away."""
+    """A line of text above the picture. Unlike a label, it wraps in a narrow column."""
 
     text: str
     tone: Tone = Tone.PLAIN
@@ -317,7 +318,8 @@ def _draw_box(box: Box, colours: Colours) -> Iterator[str]:
         fill = hue
     elif box.is_hollow:
         fill = PAGE_COLOUR
-    place: dict[str, Any] = {"x": box.x, "y": box.y, "width": box.width, "height": box.height, "rx": 3}
+    place: dict[str, Any] = {"x": box.x, "y": box.y, "width": box.width, "height": box.height}
+    place["rx"] = min(_CORNER, box.width / 2, box.height / 2)
     opacity = 0.4 if box.is_gone else None
     dashes = "4 3" if box.is_dashed else None
     yield _draw("rect", **place, fill=fill, fill_opacity=opacity, stroke=line, stroke_dasharray=dashes)

@@ -7,7 +7,7 @@ from typing import Any
 
 from kafkagroups import CleanerConfig, compact
 from kafkagroups.course.figures.figure import Content, Control, Figure, Part
-from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone
+from kafkagroups.course.figures.marks import Arrow, Box, Label, Line, Mark, Scene, Tone
 from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.course.small_logs import HOUR_MS, START_MS, SmallRecord, write_small_log
 from kafkagroups.log.cleaner import OffsetMap as CleanersMap
@@ -90,16 +90,19 @@ def _draw(step: int, survivors: list[int]) -> Scene:
         column = offset if offset >= _ACTIVE_START else place
         marks += _draw_record(offset, column, current, entries if offset <= looked_up else {}, survivors)
     caption = _LAST_CAPTION
+    words = f"the map has {len(entries)} of the keys; the log has {len(shown)} records"
     if not is_copied:
         newest = entries.get(_RECORDS[looked_up][0])
         caption = _CAPTIONS[step] if looked_up < 0 else _explain_look_up(looked_up, newest)
+        if looked_up >= 0:
+            words = f"record {looked_up} is {'kept' if looked_up in survivors else 'removed'}"
         if looked_up >= 0 and newest is not None:
             x = _find_left(looked_up) + _CELL_WIDTH / 2
             to_x = _find_left(_MAP_COLUMNS[_RECORDS[looked_up][0]]) + _CELL_WIDTH / 2 - 4
             marks.append(Arrow(f"look-up {looked_up}", x, _VERDICT_TOP + 48, to_x, _MAP_TOP - 2, Tone.NEW))
     text = [f"record {offset}: {_name(offset)}" for offset in shown]
     text += [f"the map has {key}: {key} → {offset}" for key, offset in entries.items()]
-    return Scene(tuple(marks), caption, tuple(text))
+    return Scene(tuple(marks), caption, tuple(text), lines=(Line(words),))
 
 
 def _explain_look_up(offset: int, newest: int | None) -> str:

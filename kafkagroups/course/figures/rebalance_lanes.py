@@ -198,12 +198,12 @@ def _find_reader(partition: int, phases: tuple[str, ...]) -> str:
 
 def _draw_failover(moment: Moment) -> Iterator[Mark]:
     """What is only in the memory is lost. What is in the log is in the memory of the next coordinator."""
-    dead: dict[str, Any] = {"tone": Tone.ERROR, "size": _SIZE, "is_pinned": True}
+    dead: dict[str, Any] = {"tone": Tone.ERROR, "size": _SIZE, "keeps_width": True}
     kept = dead | {"tone": Tone.LIVE}
     frames = ((4, 122, dead, "✗ memory of the coordinator"), (144, 72, kept, "memory of the next coordinator"))
     for top, height, style, words in frames:
         yield Box(f"frame {top}", _EDGE, top, 310, height, is_dashed=style is dead, is_hollow=True, **style)
-        yield Label(f"title {top}", _EDGE + 8, top + 16, words, is_bold=True, is_pinned=True)
+        yield Label(f"title {top}", _EDGE + 8, top + 16, words, is_bold=True, keeps_width=True)
     lost = [] if moment.lost.startswith("nothing") else moment.lost.partition(", which")[0].split(", ")
     for number, words in enumerate(lost):
         frame = (_EDGE + 6 + number % 2 * 150, 28 + number // 2 * 36, 148, 32)
@@ -252,13 +252,13 @@ def _draw_lane(scale: _Scale, number: int, moments: list[Moment], phases: Sequen
 
 
 def _draw_names(moments: list[Moment]) -> Iterator[Mark]:
-    yield Label("group", _EDGE, 14, "the group", is_bold=True, is_pinned=True)
-    yield Label("axis", _EDGE, _AXIS_BASE, "second", tone=Tone.MUTED, size=_SIZE, is_pinned=True)
+    yield Label("group", _EDGE, 14, "the group", is_bold=True, keeps_width=True)
+    yield Label("axis", _EDGE, _AXIS_BASE, "second", tone=Tone.MUTED, size=_SIZE, keeps_width=True)
     for row, top in enumerate(_ROW_TOPS):
-        yield Label(f"row {row}", _EDGE, top + 14, f"orders-{row}", size=_SIZE, is_pinned=True)
+        yield Label(f"row {row}", _EDGE, top + 14, f"orders-{row}", size=_SIZE, keeps_width=True)
     for number, (name, top) in enumerate(zip(MEMBERS, _LANE_TOPS, strict=True)):
         lines = (name, *wrap(_name_status(number, moments), 9))
-        yield Box(f"name {name}", _EDGE, top, 70, _LANE_HEIGHT, lines, size=_SIZE, hue=name, is_pinned=True)
+        yield Box(f"name {name}", _EDGE, top, 70, _LANE_HEIGHT, lines, size=_SIZE, hue=name, keeps_width=True)
 
 
 def _list_phases(number: int, moments: list[Moment]) -> list[str]:
@@ -301,7 +301,7 @@ def _draw_request(scale: _Scale, event: Event, count: int, top: float) -> Mark:
 
 def _draw_log(moments: list[Moment]) -> Iterator[Mark]:
     """A record comes from the request that it was written for."""
-    yield Label("log title", _EDGE, _LOG_TOP - 7, "the log", is_bold=True, is_pinned=True)
+    yield Label("log title", _EDGE, _LOG_TOP - 7, "the log", is_bold=True, keeps_width=True)
     for number, lines in enumerate(moments[-1].written):
         slot = next(slot for slot, moment in enumerate(moments) if len(moment.written) > number)
         tone = Tone.NEW if slot == len(moments) - 1 else Tone.PLAIN

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from kafkagroups.api import load
 from kafkagroups.course.figures.figure import Content, Control, Figure, squeeze_right
-from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone, measure_text
+from kafkagroups.course.figures.marks import Arrow, Box, Label, Line, Mark, Scene, Tone, measure_text
 from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.course.small_logs import SmallRecord, write_small_log
 from kafkagroups.groups.offsets import TopicPartition
@@ -119,7 +119,9 @@ def _draw(entries: _Entries, states: list[_State], loaded: int, is_past_end: boo
     text += [f"{fate}: {entry.value}" for entry in dropped]
     text += [f"record {offset}: {_name_record(entry)}" for offset, entry in enumerate(entries)]
     caption = _explain(entries, loaded, lost, is_past_end)
-    return Scene(tuple(marks), caption, tuple(text))
+    counted = "no offset" if state.counts is None else f"offset {state.counted_offset}"
+    line = Line(f"{counted} counts, {len(state.waits) or 'none'} waits", Tone.WAIT if state.waits else Tone.LIVE)
+    return Scene(tuple(marks), caption, tuple(text), lines=(line,))
 
 
 def _find_lost(state: _State, before: _State, entries: _Entries, loaded: int) -> set[int]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from textwrap import wrap
 from typing import Any
 
 from kafkagroups.course.figures.byte_ribbon import Reading, find_name, shorten
-from kafkagroups.course.figures.figure import Content, Control, Figure
-from kafkagroups.course.figures.marks import Box, Label, Line, Mark, Scene, Tone, fit_words, measure_text
+from kafkagroups.course.figures.figure import Content, Control, Figure, Part
+from kafkagroups.course.figures.marks import WIDTH, Box, Label, Line, Mark, Scene, Tone, fit_words, measure_text
 from kafkagroups.course.group_life import format_count
 from kafkagroups.course.lesson_folders import find_data
 from kafkagroups.course.log_lines import read_record
@@ -38,6 +39,9 @@ _COLUMNS = (
     (("commitTimestamp",), 352, 98),
     (("expireTimestamp", "tagged fields", "tag of topicId", "topicId"), 450, 96),
 )
+_FOLD = _LEFT + 260
+_NARROW_WIDTH = 340
+_BLOCKS_HEIGHT = _ROW_HEIGHT - _TOP - 2
 _BEFORE = (
     "Brokers of different releases wrote the same commit. The fields stand in common columns. The bytes contain no "
     "names, so a reader needs the version."
@@ -98,7 +102,20 @@ class VersionOverlay(Figure):
             return _draw(records, READERS[number], readings[number], cut)
 
         height = _ROW_HEIGHT * len(records) + 2
-        super().__init__(Content.draw("One commit in different value versions", height, controls, draw))
+        narrow = tuple(chain.from_iterable(map(_narrow_row, range(len(records)))))
+        title = "One commit in different value versions"
+        super().__init__(Content.draw(title, height, controls, draw, narrow=narrow, has_bytes=True))
+
+
+def _narrow_row(number: int) -> Iterator[Part]:
+    """Yield the parts of a row in a narrow column: its title, and below each other the columns up to the metadata, and
+    the metadata and those behind them.
+    """
+    top = number * _ROW_HEIGHT
+    place = number * (_ROW_HEIGHT + _BLOCKS_HEIGHT)
+    yield Part(0, top, _NARROW_WIDTH, top + _TOP - 2, (0, place))
+    yield Part(0, top + _TOP - 2, _FOLD, top + _ROW_HEIGHT, (0, place + _TOP - 2))
+    yield Part(_FOLD, top + _TOP - 2, WIDTH, top + _ROW_HEIGHT, (_LEFT, place + _TOP - 2 + _BLOCKS_HEIGHT))
 
 
 def read_value(reader: Reader, key: bytes | None, value: bytes) -> Reading:
@@ -130,8 +147,8 @@ def _draw(records: Sequence[_Pair], reader: Reader, readings: Sequence[Reading],
         first, _, last = describe_writers([writers_of(record)]).partition(" – ")
         writers = f"written by Kafka {first} to {last}" if last else f"written by Kafka {first} and newer"
         marks += [
-            Label(f"title {number}", _LEFT, y + 12, title, is_bold=True, is_pinned=True),
-            Label(f"writers {number}", _LEFT + 78, y + 12, writers, tone=Tone.MUTED, size=11, is_pinned=True),
+            Label(f"title {number}", _LEFT, y + 12, title, is_bold=True),
+            Label(f"writers {number}", _LEFT + 78, y + 12, writers, tone=Tone.MUTED, size=11),
         ]
         written = read_value(Reader(""), key, value)
         sides = _find_sides(written)
@@ -144,7 +161,7 @@ def _draw(records: Sequence[_Pair], reader: Reader, readings: Sequence[Reading],
             tone, result = _describe_result(reading, wrong)
             results.append((record.value_version, reading, wrong))
         frame = (_LEFT, y + 18, measure_text(result, 12) + 10, 16)
-        marks.append(Box(f"result {number}", *frame, (result,), tone, is_bold=is_done, is_pinned=True))
+        marks.append(Box(f"result {number}", *frame, (result,), tone, is_bold=is_done))
         text.append(f"{title}: {result}")
         read_y = y + _TOP + _BLOCK_HEIGHT + 3
         boxes = list(_draw_fields(number, read_y, sides, fields[:cut], wrong))
@@ -225,7 +242,6 @@ def _draw_rest(number: int, y: float, size: int, sides: _Sides, reading: Reading
     rest = fit_words(width - 6, _SIZE, "not read", "…")
     tone = Tone.DEAD
     if reading.error is not None:
-        # Two short lines are readable as a whole where a narrow picture scrolls.
         words = _ERROR_SIGN + reading.error
         rest = tuple(wrap(words, min(int((width - 12) / measure_text("0", _SIZE)), len(words) // 2 + 5)))
         tone = Tone.ERROR

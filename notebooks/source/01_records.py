@@ -7,7 +7,7 @@
 # |---|---|---|
 # | read a commit byte by byte; say what a group record contains; recognise a tombstone; say which records a broker refuses | {{minutes}} + 10 for later | no |
 #
-# **Which Kafka:** records that a 4.3.1 broker wrote. 3.9 writes the same records, but commits in an older version.
+# **Which Kafka:** records that a 4.3.1 broker wrote. 3.9 writes the same records, apart from the version of a commit.
 #
 # ![A key has type, group, topic and partition. A value has version, offset and more. A record without a value is a tombstone.](pictures/01.svg)
 
@@ -39,12 +39,23 @@ course.hexdump(value)
 # %% [markdown]
 # ## Each byte has a name
 #
-# Where is the committed offset? The bytes contain no field names, so you count from the left, as a broker does:
+# Where is the committed offset? The bytes contain no field names, so you count from the left, as a broker does. The key has the record type (`00 01`), the group, the topic and the partition. These are the fields of the value:
 #
-# - **Numbers** are *big-endian*: the high byte comes first. The offset ends with hex 23, so it is 2 · 16 + 3 = 35.
-# - **Metadata** is a text that a client may store with its offset. Before the text comes its length plus one, because `00` means that there is no text (null). So `07` means six bytes. The length is a *uvarint*, a number that takes one byte up to 127 and more bytes above (lesson 03).
+# | from byte | length | field | in this record |
+# |---|---|---|---|
+# | 0 | 2 | value version | `00 04`: 4 |
+# | 2 | 8 | committed offset | `00 … 23`: 35 |
+# | 10 | 4 | leader epoch | `00 00 00 00`: 0 |
+# | 14 | 1 + 6 | metadata, with its length | `07`, then `till 1` |
+# | 21 | 8 | commit timestamp | milliseconds since 1970 |
+# | 29 | 19 | tagged fields | the topic id |
+#
+# What do these fields mean?
+#
+# - **Numbers** are *big-endian*: the high byte comes first. Hex 23 is 2 · 16 + 3 = 35.
+# - **Metadata** is a text that a client may store with its offset. Before it comes its length plus one, because `00` means that there is no text (null). So `07` means six bytes. The length is a *uvarint*, a number that takes one byte up to 127 and more bytes above (lesson 03).
 # - A partition's [**leader**](../docs/handbook/glossary.md#leader-of-a-partition) is the broker that accepts its writes. Each new leader raises the partition's [**leader epoch**](../docs/handbook/glossary.md#leader-epoch); the record contains the leader epoch of `orders-0`, the partition that the group reads. Lesson 05 shows what a consumer does with it.
-# - **Tagged fields** are optional fields at the end. Here `01` says that there is one such field, `00` is its number (the tag), and `10` is its length, 16 bytes. Tag 0 is the id of the topic, because a topic that is deleted and created again has the same name, but another id.
+# - **Tagged fields** are optional fields at the end. Here `01` says that there is one such field, `00` is its number (the tag), and `10` is its length, 16 bytes. Tag 0 is the id of the topic. It is needed because a topic that is deleted and created again has the same name, but another id.
 
 # %% [markdown]
 # Go through the fields with *next*, or click a block. Then choose a *changed byte*<span class="live-only">, or type one, for example `value 14=08`</span>: a changed length shifts everything that follows it.
@@ -73,6 +84,29 @@ course.check("on_paper", on_paper)
 # course.hint("on_paper")
 
 # %% [markdown]
+# ## Null and empty texts
+#
+# A text can be empty or missing (null), and its length has one of two forms:
+#
+# | form | the length before the text | `billing` | empty text | null |
+# |---|---|---|---|---|
+# | in values of version 4 | a uvarint: the length plus one | `08` | `01` | `00` |
+# | in all keys, and in values up to version 3 | two bytes: the length | `00 07` | `00 00` | `ff ff`, which is −1 |
+#
+# `course.read_string` reads the form with two bytes, and returns the text and the position after it:
+
+# %%
+for data in [b"\x00\x07billing", b"\x00\x00", b"\xff\xff"]:
+    print(f"{data.hex(' '):<28} {course.read_string(data, 0)}")
+
+# %% [markdown]
+# <details><summary>Null metadata, and an empty group id</summary>
+#
+# If a client sends null as metadata, the broker stores an empty text. A commit with an empty group id is stored, too, as an offset of the group `""`. But this group cannot have members: their requests get `INVALID_GROUP_ID`.
+#
+# </details>
+
+# %% [markdown]
 # ## Tombstones
 #
 # A broker only appends to a log, so a deletion is a record, too: the key **without a value**. When the group `mailer` was deleted, the broker wrote four tombstones, three for its offsets and one for the group:
@@ -96,29 +130,6 @@ for records in [2, 5, 6, 10]:
     group = kg.load(mailer, until=records).get("mailer")
     state = f"{group.state.value}, members: {len(group.members)}, offsets: {len(group.offsets)}" if group else "no group"
     print(f"after {records:>2} records: {state}")
-
-# %% [markdown]
-# ## Null and empty texts
-#
-# In the next exercise you decode a key and a value. A text has one of two forms:
-#
-# | form | the length before the text | `billing` | empty text | null |
-# |---|---|---|---|---|
-# | in values of version 4 | a uvarint: the length plus one | `08` | `01` | `00` |
-# | in all keys, and in values up to version 3 | two bytes: the length | `00 07` | `00 00` | `ff ff`, which is −1 |
-#
-# `course.read_string` reads the form with two bytes, and returns the text and the position after it:
-
-# %%
-for data in [b"\x00\x07billing", b"\x00\x00", b"\xff\xff"]:
-    print(f"{data.hex(' '):<28} {course.read_string(data, 0)}")
-
-# %% [markdown]
-# <details><summary>Null metadata, and an empty group id</summary>
-#
-# If a client sends null as metadata, the broker stores an empty text. A commit with an empty group id is stored, too, as an offset of the group `""`. But this group cannot have members: their requests get `INVALID_GROUP_ID`.
-#
-# </details>
 
 # %% [markdown]
 # ## Exercise: decode a commit

@@ -174,7 +174,7 @@ print_offsets("4.3.1", "new")
 # - A **dashed box** is an old commit that stayed in the group's former partition.
 # - A **question mark**: here, brokers look for a commit and find none.
 #
-# When the consumers restart, see what they find. The last step widens the topic again, to 65 partitions. For some groups, % 65 gives the same partition as % 50, so brokers find the outdated commit that stayed there. <span class="live-only">You can also type a name of your own.</span>
+# When the consumers restart, see what they find. The last step widens the topic again, to 65 partitions. Some groups then come back to their first partition, where brokers find the outdated commit. <span class="live-only">You can also type a name of your own.</span>
 
 # %%
 # figure
@@ -286,7 +286,7 @@ print_offsets("3.9.2", "classic")
 # 2. Restart all brokers.
 # 3. Set the offsets that you noted, and start the consumers.
 #
-# If brokers have already restarted, a group that went on has an old and a new offset. Setting the old one repeats everything since the restart. Keeping the new one repeats nothing, but a group that started with `latest` then never processes the records that it skipped.
+# If brokers have already restarted, a group whose consumers kept running has an old and a new offset. If you set the old one, it repeats everything since the restart. If you keep the new one, it repeats nothing, but a group that started with `latest` never processes the records that it skipped.
 #
 # ## What we left out, and why
 #

@@ -155,7 +155,7 @@ with course.fold("this_and_next", this_and_next, (this_broker, next_broker)):
 # | the newest state | stays at 6 | goes back to 5 |
 # | a fetch returns | 5, and 6 as soon as the replicas confirm it | 5 |
 #
-# A client gets `COORDINATOR_NOT_AVAILABLE` in both cases, and so cannot tell them apart. That is why `commitSync` sends the commit again. When this repeated commit is answered `NONE`, this broker and the next one return the same offset.
+# A client gets `COORDINATOR_NOT_AVAILABLE` in both cases, and so cannot tell them apart. Repeating the commit settles the doubt, so `commitSync` sends it again. If the answer is then `NONE`, this broker and the next one return the same offset.
 
 # %% [markdown]
 # ## What the client is told
@@ -317,7 +317,7 @@ course.compare_brokers(commit_after_a_timeout, holds_answers=True)
 #
 # <details><summary>The map of commits in flight, and a commit that is answered NONE but not shown</summary>
 #
-# In the source of 3.9, the map of commits in flight is called `pendingOffsetCommits`. The map has room for only one offset of each partition. When a commit is confirmed, 3.9 looks only whether the map has *any* offset of the partition. If it has none, 3.9 assumes that the offset was deleted, and drops it. With two commits in flight, this goes wrong:
+# In the source of 3.9, the map of commits in flight is called `pendingOffsetCommits`. The map has room for only one offset of each partition. When a commit is confirmed, 3.9 only checks whether the map has *any* offset of the partition. If it has none, 3.9 assumes that the offset was deleted, and drops it. With two commits in flight, this goes wrong:
 #
 # | step | map | cache |
 # |---|---|---|

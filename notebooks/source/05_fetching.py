@@ -3,7 +3,7 @@
 #
 # **Why does a broker never read the topic when a consumer asks for its offset?**
 #
-# **Which Kafka:** every 4.x, which always has the new *group coordinator*. If a row of a table has one answer, 3.9.2 gives the same one. **Which groups:** all consumer groups.
+# **Which Kafka:** every 4.x, which always has the new *group coordinator*. If a row of a table has one answer, it is also that of 3.9.2. **Which groups:** all consumer groups.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -199,7 +199,7 @@ course.check("proof_of_loss", proof_of_loss)
 # | if the coordinator answered | this could happen next |
 # |---|---|
 # | 5, the confirmed offset | The replicas confirm 6. Record 5 was already processed, and this consumer processes it again. |
-# | 6, the offset in flight | The broker crashes, and 6 is lost. The consumer is at an offset that no broker remembers, and after the next rebalance another member begins at 5, and processes record 5 again. |
+# | 6, the offset in flight | The broker crashes, and 6 is lost. The consumer is at 6, which no broker remembers. After the next rebalance, another member begins at 5, and processes record 5 again. |
 #
 # So a coordinator of 4.x lets a stable fetch **wait** until the replicas have confirmed 6:
 
@@ -259,7 +259,7 @@ def open_transaction(broker):
 course.compare_brokers(open_transaction)
 
 # %% [markdown]
-# So a program that needs stable offsets must ask by name.
+# *All, stable* leaves out `orders-0`, although it is pending. So ask by name for stable offsets.
 
 # %% [markdown]
 # ## Exercise: the answer to a fetch
@@ -389,7 +389,7 @@ course.compare_brokers(commit_in_flight, holds_answers=True)[2:]
 #
 # ## For your consumer
 #
-# - With `auto.offset.reset=none`, a lost offset is an error. Use it if skipping records is worse than stopping. After an unclean election, the consumer then throws `LogTruncationException` and does not go back.
+# - With `auto.offset.reset=none`, a lost offset is an error. Use it if skipping records is worse than stopping. With `none`, a consumer that finds lost records after an unclean election throws `LogTruncationException`.
 # - While the coordinator loads or an offset is not stable, `poll` returns no records.
 
 # %% [markdown]

@@ -48,7 +48,7 @@
 #
 # ## The first member
 #
-# Two consumers join the group `billing`, and later they leave. The story has 20 rows, each with a request (or a pause) and its answer. The group's new state follows *now*, and a written record is on the line below. Here are the first three. (Skip the code.)
+# Two consumers join the group `billing`, and later they leave. The story has 20 rows, each with a request (or a pause) and its answer. After the word *now* comes the group's new state. A written record is on the line below. Here are the first three. (Skip the code.)
 
 # %%
 import kafkagroups as kg
@@ -377,7 +377,7 @@ course.compare_brokers(ask_after_row_8)[1:]
 # - The leader of the group computes the assignments, and the coordinator stores them.
 # - Each finished rebalance is one record. A rebalance in progress is not in the log.
 # - In PreparingRebalance a commit is accepted, in CompletingRebalance it is not.
-# - After a failover, the group continues with its last stored generation and full sessions.
+# - After a failover, the group continues with its last stored generation and new session timeouts.
 #
 # ## For your consumer
 #

@@ -64,9 +64,18 @@ with course.fold("late_commit", late_commit, silent.steps[1].answers[0]):
 # Why does the coordinator not simply refuse an offset that is smaller than the stored one? Because going back is sometimes what an operator wants. So the coordinator can only check who sends the commit, and whether the sender knows the current generation.
 
 # %% [markdown]
+# ## Simple commits
+#
+# Not every sender is a member. A tool that sets an offset (lesson 02) commits, too, and so does a consumer that uses `assign` instead of `subscribe`. Such a client sends no member id and the generation −1.
+#
+# If the group has no members, this is a *simple* commit. The coordinator stores it without a check of the sender, because there is no member whose offset it could overwrite. If the group does not exist, the coordinator creates it.
+#
+# While the group has members, the coordinator refuses a commit with the generation −1, because a member may be committing the same partition. So you cannot set an offset while the group has a member, not even the offset of a single partition.
+
+# %% [markdown]
 # ## The checks, in order
 #
-# A member sends its member id and its generation, which is 0 or more. Any other client sends no member id and the generation −1. Before check 1, the broker checks permissions, topics, and whether it coordinates the group. Then the coordinator asks four questions about the sender (a group without members has an exception: "Simple commits"):
+# If a commit is not simple, the coordinator checks its sender. A member sends its member id and its generation, which is 0 or more. First the broker checks permissions, topics, and whether it coordinates the group. Then the coordinator asks four questions about the sender:
 #
 # | check | question | the error, if not | why |
 # |---|---|---|---|
@@ -80,7 +89,7 @@ with course.fold("late_commit", late_commit, silent.steps[1].answers[0]):
 # %% [markdown]
 # Check 4 is about the two phases of a rebalance (lesson 06). In PreparingRebalance it lets a commit pass, because the members still own their partitions, and should commit before they join again.
 #
-# This script, which you can skip, sends a commit for each check. `billing` is the group of lesson 06, Stable in generation 2. Each row of the table begins with the check that refuses the commit, or with "stored":
+# This script, which you can skip, sends a commit for each check. `billing` is the group of lesson 06, Stable in generation 2. `backup` does not exist at first; a simple commit creates it. Each row of the table begins with the check that refuses the commit, or with "stored":
 
 # %%
 ORDERS_0 = kg.TopicPartition("orders", 0)
@@ -126,13 +135,6 @@ course.compare_brokers(refused_commits, ("4.3.1", "3.9.2"))[1:]
 # A consumer with `group.protocol=consumer` uses the protocol of [lesson 13](13_the_new_protocols.ipynb). Its members have no common generation, because each member has a **member epoch** of its own. A commit with the member's current epoch is accepted; with another one the answer is `STALE_MEMBER_EPOCH`. Since 4.3, a commit with an older member epoch is accepted, too, if the member has kept the partition since that epoch.
 #
 # </details>
-
-# %% [markdown]
-# ## Simple commits
-#
-# Some clients commit and are not members: a tool that sets an offset (lesson 02), or a consumer that uses `assign` instead of `subscribe`. They send the generation −1. If the group has no members, this is a *simple* commit: the coordinator stores it without the four checks, and creates the group if it does not exist.
-#
-# While the group has members, a commit with the generation −1 goes through the checks, and check 2 refuses it, because a member may be committing the same partition. So you cannot set an offset while the group has a member, not even the offset of a single partition.
 
 # %% [markdown]
 # ## Exercise: three refused commits, on paper
@@ -219,7 +221,7 @@ with course.fold("heard_by_the_old_process", heard_by_the_old_process, restart.s
 # %% [markdown]
 # - **The new process** has the old partitions again, and the generation stays 2, because no member gets other partitions. The new process leads the group, so it would compute the assignments again; `skip_assignment` tells it not to.
 # - **The group record** is written again, because the member id is new. Without this record, the next coordinator would load the old member id after a failover, and refuse the new process.
-# - **The old process** gets `FENCED_INSTANCE_ID`, which tells it to stop. If the answer were `UNKNOWN_MEMBER_ID`, the old process would join again and push out the new one. This helps only if the old process stays stopped: if Kubernetes restarts it, the two processes push each other out for ever.
+# - **The old process** gets `FENCED_INSTANCE_ID`, which tells it to stop. If the answer were `UNKNOWN_MEMBER_ID`, the old process would join again and push out the new one. `FENCED_INSTANCE_ID` helps only if the old process stays stopped. If Kubernetes restarts it, the two processes push each other out for ever.
 
 # %% [markdown]
 # ## Exercise for later: which name is used twice?

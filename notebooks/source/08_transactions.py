@@ -47,7 +47,7 @@
 #
 # - The first was committed, and the second was aborted.
 # - During the third, somebody committed offset 25 of `payments-0` outside of any transaction. This commit counts at once.
-# - The fourth has no marker, because the brokers were killed before it ended.
+# - The fourth has no marker: the brokers were killed before.
 
 # %%
 from kafkagroups import course
@@ -86,7 +86,7 @@ for partition, commit in sorted(kg.load(log)["fraud-check"].offsets.items()):
     print(partition, "=", commit.offset)
 
 # %% [markdown]
-# For `payments-1`, record 30 is the newest record that counts. For `payments-0`, two records count now: record 29, and record 31 outside of the transaction. Record 31 is later in the log, so the offset is 25. The place of the marker, record 32, does not matter: only the records with the offsets, 29 and 31, are compared.
+# For `payments-1`, record 30 is the newest record that counts. For `payments-0`, two records count now: record 29, and record 31 outside of the transaction. Record 31 is later in the log, so the offset is 25. The place of the marker does not matter: only the records 29 and 31 are compared.
 #
 # ## Record by record
 #
@@ -136,7 +136,7 @@ def third_transaction(broker):
 course.compare_brokers(third_transaction, ("4.3.1", "3.9.2"))
 
 # %% [markdown]
-# If the producer crashes, the transaction coordinator writes an abort marker after the transaction's timeout, 60 seconds by default. A stable fetch then gets the older offset.
+# If the producer crashes, the transaction coordinator writes an abort marker after the transaction's timeout, by default 60 seconds.
 
 # %% [markdown]
 # ## Exercise: after two markers, on paper
@@ -163,6 +163,13 @@ course.check("after_two_markers", after_two_markers)
 # course.hint("after_two_markers")
 
 # %% [markdown]
+# ## A second process is fenced
+#
+# What if a process wakes up after a long pause, and a new process has already taken over its payments? Both would write the same alarms. So an application gives its producer a name, the `transactional.id`, which `initTransactions` sends to the transaction coordinator. The answer has two numbers: the *producer id*, the same for each process with this name, and the [*producer epoch*](../docs/handbook/glossary.md#producer-epoch), which is higher for each new process.
+#
+# Each request of a producer contains both numbers, and brokers refuse a producer epoch below the newest one. So the old process is [*fenced*](../docs/handbook/glossary.md#fence): it can neither continue its own transaction nor end one of its successor.
+
+# %% [markdown]
 # ## A transaction that hangs
 #
 # Nothing in a log marks the beginning of a transaction: it begins with the first record that its producer writes after its previous marker. This becomes a problem if a request with offsets is delayed in the network, arrives after the end of its transaction, and is stored:
@@ -182,17 +189,17 @@ course.check("after_two_markers", after_two_markers)
 # %% [markdown]
 # ## Two protections against a late request
 #
-# **Protection 1**: since 3.7, a broker that receives an offset first asks the transaction coordinator: does this producer have an open transaction with this partition? For the late request above, the answer is no, so the broker refuses it. But if the producer has already begun its **next** transaction with the same partition, the answer is yes. The late offset then slips into the next transaction.
+# **Protection 1**: since 3.7, a broker that receives an offset first asks the transaction coordinator: does this producer have an open transaction that includes this partition of `__consumer_offsets`? For the late request above, the answer is no, so the broker refuses it. But if the producer has already begun its **next** transaction with the same partition, the answer is yes. The late offset then slips into the next transaction.
 #
-# **Protection 2** closes this gap with the [*producer epoch*](../docs/handbook/glossary.md#producer-epoch), a number in each request of the producer. In 4.x, the producer epoch rises by 1 at each end of a transaction, and brokers refuse a request with a lower producer epoch. So the late request is refused even if the next transaction is open.
+# **Protection 2** closes this gap with the producer epoch. In 4.x, it rises by 1 at each end of a transaction, too. So the late request has a lower producer epoch, and is refused even if the next transaction is open.
 #
-# The producer epoch has a second use: it keeps an old process of a service away from the transactions of the new one. An application gives its producer a name, the `transactional.id`. A second process with this name gets the same *producer id* and a higher producer epoch. The first process is then [*fenced*](../docs/handbook/glossary.md#fence): it cannot end a transaction of its successor.
+# The version decides which protection you have:
 #
 # | brokers | a late request, no open transaction | a late request during the next transaction |
 # |---|---|---|
 # | up to 3.6 | is stored, and hangs | slips into it |
 # | 3.7 to 3.9, and 4.x without `transaction.version` 2 | is refused (unless `transaction.partition.verification.enable=false`) | slips into it |
-# | 4.x with a 4.x client and the feature `transaction.version` 2, which you switch on after an upgrade | is refused | is refused |
+# | 4.x with a 4.x client and the feature `transaction.version` 2 (after an upgrade, switch it on with `kafka-features.sh`) | is refused | is refused |
 
 # %% [markdown]
 # *Predict*: `fraud-check` had a 4.x client and a 4.x broker. Its first transaction has the producer epoch 0. Which one does its **fourth** transaction have?
@@ -214,9 +221,9 @@ with course.fold("epoch_of_the_fourth", epoch_of_the_fourth, batches[-1].produce
 # %% [markdown]
 # ## Exercise: which one hangs?
 #
-# Is a transaction hanging, or only slow? `kafka-transactions.sh list` prints what the transaction coordinator knows of each producer. `Ongoing` means an open transaction. If the list says `CompleteCommit` or `CompleteAbort`, but the log has an open transaction of this producer, that transaction hangs.
+# Is a transaction hanging, or only slow? `kafka-transactions.sh list` prints what the transaction coordinator knows: `Ongoing` means an open transaction. If the list says `CompleteCommit` or `CompleteAbort`, but the log has an open transaction of this producer, that transaction hangs.
 #
-# The brokers have version 3.6, and it is 10:05. A transaction may take 15 minutes. A log ends with records of three producers:
+# The brokers have version 3.6, and it is 10:05. The longest allowed time of a transaction is 15 minutes. A log ends with records of three producers:
 #
 # - **A**: an offset of producer 1 is from 10:00, and no marker follows. `kafka-transactions.sh list` shows producer 1 as `Ongoing`.
 # - **B**: an abort marker of producer 2 is from 09:58:00. An offset in a transactional batch of producer 2 follows at 09:58:02. The list shows it as `CompleteAbort`.
@@ -245,7 +252,7 @@ course.check("which_hangs", which_hangs)
 # | `line.value` | the committed offset, or `None` for a tombstone |
 # | `line.producer` | the producer's id, or `None` outside of transactions |
 #
-# Write `replay_transactions(lines)`. It returns a dictionary from pairs `(group, partition)` to the offset that counts at the end. In this log, no tombstone is in a transaction, and none comes while its partition has a pending offset.
+# Write `replay_transactions(lines)`. It returns a dictionary from pairs `(group, partition)` to the offset that counts at the end. You need not handle a tombstone in a transaction, or a tombstone of a pending offset.
 
 # %%
 # exercise: replay_transactions
@@ -259,10 +266,10 @@ course.check("replay_transactions", replay_transactions)
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# In 3.9, the end of a transaction does not raise the producer epoch, so a marker normally has the same one as its records. A second difference: a deleted offset can come back. (A coordinator deletes an offset with a *tombstone*, a record with the same key and no value: lesson 09.) Suppose that this happens:
+# In 3.9, the end of a transaction does not raise the producer epoch, so a marker normally has the same producer epoch as its records. The second difference is that a deleted offset can come back. Suppose that this happens:
 #
 # 1. Offset 20 is committed, and 41 is pending.
-# 2. An operator deletes the offset.
+# 2. An operator deletes the offset, which writes a tombstone.
 # 3. The marker commits the transaction. A fetch finds no offset.
 # 4. The broker dies, and another broker of the same version loads the log.
 #
@@ -281,7 +288,7 @@ with course.fold("after_the_load", after_the_load, " and ".join(finds_41)):
     display(deletion)
 
 # %% [markdown]
-# Both logs have the same four records. In 4.x, a tombstone deletes committed and pending offsets, so the marker finds nothing. In 3.9, the running broker also forgets both. But when 3.9 loads the log, it applies a tombstone only to the committed offsets. So the pending offset 41 survives the tombstone, and the marker commits it. The same happens if the group or the topic is deleted. To repair this, wait until no transaction is open, and delete the offset again.
+# Both logs have the same four records. In 4.x, a tombstone deletes committed and pending offsets, so the marker finds nothing. In 3.9, the running broker also forgets both. But when 3.9 loads the log, it applies a tombstone only to the committed offsets. So the pending offset 41 survives the tombstone, and the marker commits it. To repair this, wait until no transaction is open, and delete the offset again.
 #
 # <details><summary>Other versions</summary>
 #

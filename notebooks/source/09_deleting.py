@@ -102,11 +102,11 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
 # %% [markdown]
 # ## Time: the retention of offsets
 #
-# The same check deletes offsets that have expired. An offset expires at the end of its [*retention*](../docs/handbook/glossary.md#retention), which lasts 7 days by default (`offsets.retention.minutes`). It begins when the offset is no longer needed, and how Kafka knows this depends on the kind of group.
+# The same check deletes offsets that have expired. An offset expires at the end of its [*retention*](../docs/handbook/glossary.md#retention), which lasts 7 days by default (`offsets.retention.minutes`). The retention begins when nobody needs the offset any more. How Kafka recognises this moment depends on the kind of group.
 #
 # ## When the retention begins
 #
-# Four cases are common (three rare ones follow later):
+# Four cases are common:
 #
 # | row | the group | its offsets | why |
 # |---|---|---|---|
@@ -172,7 +172,7 @@ def set_on_day_6(broker):
 course.compare_brokers(set_on_day_6, ("4.3.1", "3.9.2"))[1:]
 
 # %% [markdown]
-# The group is *Empty*, so only the day on which its last member left counts. So the offset was deleted one day after it was set. **Setting an offset does not start the retention again.** Start the consumers before the retention ends, because a member that reads the topic protects the offset.
+# The group is *Empty*, so only the day on which its last member left counts, and the offset was deleted one day after it was set. **Setting an offset does not start the retention again.** Start the consumers before the retention ends, because a member that reads the topic protects the offset.
 #
 # But if the group is already gone, setting its offsets creates a *simple* group, whose week begins at this commit.
 #
@@ -183,26 +183,26 @@ course.compare_brokers(set_on_day_6, ("4.3.1", "3.9.2"))[1:]
 # | row | the offset expires |
 # |---|---|
 # | *Empty* (a classic group) | on day 16, a week after the last member left |
-# | *new protocol* | on day 9: its seven days were over on day 8, but the member protected it until it left |
+# | *new protocol* | on day 9: the seven days ended on day 8, but until day 9 a member read the topic |
 #
 # Before you stop such a program, let it call `commitSync()` without arguments, which also commits quiet partitions.
 
 # %% [markdown]
-# ## Exercise: what expires
+# ## Rare cases
 #
-# First, three rare cases:
+# A group has a *protocol type*, which says what its members are: `consumer`, or for example `connect` for the workers of Kafka Connect. (A simple group has none.) Three rows are rarer than the four above:
 #
 # | row | the group | its offsets | why |
 # |---|---|---|---|
-# | **unread** | a classic group with members, but no member reads the topic | the retention begins at the commit | no member needs the offset |
+# | **unread** | a classic group with members, but no member reads the topic any more | the retention begins at the commit | no member needs the offset |
 # | **rebalance** | in a rebalance | do not expire | it is not yet known who will read what |
-# | **other type** | has members whose *protocol type* is not `consumer` | do not expire | the coordinator does not know what they read |
+# | **other type** | has members whose protocol type is not `consumer` | do not expire | the coordinator does not know what they read |
 #
-# A group's *protocol type* says what its members are: `consumer`, or for example `connect` for the workers of Kafka Connect. A simple group has none.
+# A commit of value version 1 (lesson 01) has its own *expire timestamp*. Then the offset expires at this time, and not at the end of the retention. But where a row says "do not expire", it stays nevertheless.
 #
-# A commit of value version 1 (lesson 01) has its own *expire timestamp*. If a commit has one, the offset expires then, whatever the retention says. Offsets that do not expire by the tables above do not expire by their expire timestamp either.
+# ## Exercise: what expires
 #
-# Write `expired(group, now, retention)` for all rows of both tables except *new protocol*. All times are days. The function returns the list of the partitions whose offsets are deleted, in the order of `group.offsets`.
+# Write `expired(group, now, retention)` for the rows of both tables except *new protocol*. All times are days. The function returns the list of the partitions whose offsets are deleted, in the order of `group.offsets`.
 #
 # | field | content |
 # |---|---|
@@ -261,13 +261,13 @@ course.check("weekend", weekend)
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# A simple group never had members, so its generation is 0 and the log has no group record. When it is deleted, 4.x still writes a group tombstone, which deletes nothing. All differences:
-#
 # | | 4.x | 3.9 |
 # |---|---|---|
 # | tombstone of a group | always | only if its generation is above 0 |
 # | the answer to `DeleteGroups` comes | after the replicas have the tombstones | at once, so after a crash, the group can be back |
 # | an expired offset, if its partition also has a pending offset (lesson 08) | stays until the transaction ends | is deleted |
+#
+# The first row matters for simple groups. They never had members, so their generation is 0, and the log has no group record. The tombstone of 4.x deletes nothing then.
 
 # %% [markdown]
 # ## Exercise for later: count the tombstones, on paper

@@ -36,7 +36,7 @@ print("records:", sum(batch.count for batch in kg.open_log(before)))
 # %% [markdown]
 # The last segment is the [**active segment**](../docs/handbook/glossary.md#active-segment), to which the broker still appends. A pass leaves it unchanged. At 100 MiB (`offsets.topic.segment.bytes`; here the limit was much lower), or when it is a week old (`segment.ms`), the broker closes it and begins another.
 #
-# The three closed segments have records of seven different keys: six offsets and one group. The active segment has one record, a commit of `dashboard` for `orders-0`. This key is also one of the seven, but the cleaner does not see a newer record in the active segment.
+# The three closed segments have records of seven different keys: six offsets and one group. The active segment has one record, a commit of `dashboard` for `orders-0`. This key is one of the seven, too. But a pass does not read the active segment, so the cleaner does not know this newer record.
 #
 # *Predict*: how many records remain after the pass, if you do not count the markers of transactions?
 
@@ -81,6 +81,10 @@ course.OffsetMap()
 # </details>
 #
 # The cleaner decodes nothing: it compares the bytes of keys, and checks whether a record is a tombstone.
+#
+# ## When a pass begins
+#
+# A pass reads and writes much, even if only a few records are dirty, so a broker does not clean all the time. It begins a pass when the dirty range is larger than the clean part, for example when 60 MB are dirty and 40 MB are clean (`min.cleanable.dirty.ratio`, 0.5 by default).
 
 # %% [markdown]
 # ## Exercise: what remains
@@ -113,12 +117,21 @@ for offset, key, value in course.list_offset_map_records(cleaned):
 # %% [markdown]
 # ## Why a tombstone stays for a day
 #
-# A replica that is behind may have the value and not yet the tombstone. If the tombstone were gone, this replica would keep the value forever. So a tombstone stays for `delete.retention.ms`, 24 hours by default. The 24 hours begin not when the tombstone is written, but at the first pass that reads it, because only a pass writes the time into the log:
+# A replica that is behind may have the value and not yet the tombstone. If the tombstone were gone, this replica would keep the value forever. So a tombstone stays for `delete.retention.ms`, 24 hours by default. The 24 hours begin at the first pass that reads the tombstone, because it is this pass that writes into the log when the tombstone may go:
 #
 # - The first pass that reads the tombstone keeps it, and sets a [**delete horizon**](../docs/handbook/glossary.md#delete-horizon): the time of this pass plus `delete.retention.ms`. The horizon never changes.
 # - The first pass **at or after** the horizon removes the tombstone.
 #
-# Here, `delete.retention.ms` was 2 seconds, and the tombstone 323 got this horizon:
+# For example, a tombstone is written at hour 0, and passes run at the hours 5, 28 and 40:
+#
+# | hour | what happens |
+# |---|---|
+# | 0 | The tombstone is written, without a horizon. |
+# | 5 | The first pass keeps it, and sets the horizon: 5 + 24 = 29. |
+# | 28 | The second pass keeps it, because 28 is before the horizon. |
+# | 40 | The third pass removes it. |
+#
+# In the log of `dashboard`, `delete.retention.ms` was only 2 seconds, and the tombstone 323 got this horizon:
 
 # %%
 for moment, path in (("before the pass", before), ("after the pass", cleaned)):
@@ -187,10 +200,6 @@ with course.fold("pass_ends_at", pass_ends_at):
 
 # %% [markdown]
 # One hanging transaction (lesson 08) therefore keeps all later records of **all** groups of the partition, until somebody ends the transaction.
-#
-# ## When a pass begins
-#
-# A broker does not clean all the time, because a pass reads and writes much. It cleans a partition when the dirty range is larger than the clean part, for example when 60 MB are dirty and 40 MB are clean (`min.cleanable.dirty.ratio`, 0.5 by default).
 #
 # ## How large is the topic?
 #

@@ -12,12 +12,12 @@
 # ![From the first record of partition 9 to the last, each record sets, replaces or removes an offset in the next coordinator's memory, or waits.](pictures/11.svg)
 
 # %% [markdown]
-# The new leader of a partition of `__consumer_offsets` has never spoken to its groups, and has only its copy of the log. What does it rebuild, how long does that take, and what do clients get meanwhile?
+# When a broker dies, another broker becomes the leader of its partitions of `__consumer_offsets`. This new leader has never spoken to the groups. All it has is its copy of the log, from which it must rebuild what the old leader had in memory. What does it get back, how long does that take, and what do clients get meanwhile?
 
 # %% [markdown]
 # ## The night
 #
-# While the consumers of `billing` were rebalancing, all brokers of Harbour Coffee were killed, and a broker of the same version started with the same files. We did this with 4.3.1 and with 3.9.2. Just before, the answer about `billing` was:
+# One night, while the consumers of `billing` were rebalancing, all brokers of Harbour Coffee were killed. Then a broker of the same version started with the same files. We did this with 4.3.1 and with 3.9.2. Just before, the brokers answered about `billing`:
 
 # %%
 import kafkagroups as kg
@@ -45,11 +45,11 @@ course.reveal("members_after", members_after, len(loaded["4.3.1"]["billing"].mem
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# A coordinator writes the record of a group when a rebalance **ends** (lesson 06). The rebalance that `billing-3` joined never ended, so no record names `billing-3`, which has to join again. The last record has the two other members, so the group is `Stable`.
+# A coordinator writes the record of a group when a rebalance **ends** (lesson 06). The rebalance that `billing-3` joined never ended, so no record names `billing-3`, and it has to join again. The last record has the two other members, which is why the group is `Stable` after the load.
 #
 # </details>
 #
-# Only the rebalance is gone. (With `group.protocol=consumer`, lesson 13, not even that is lost.) Our loads give the same states and offsets as the real brokers:
+# So only the rebalance is gone. All offsets and all other groups are back, and our loads agree with what the real brokers answered afterwards:
 
 # %%
 for version, groups in loaded.items():
@@ -64,21 +64,23 @@ for version, groups in loaded.items():
 # %% [markdown]
 # ## What a load does
 #
-# A coordinator answers from memory (lesson 05), so the new leader must fill its memory first:
+# A coordinator answers from memory (lesson 05), so the new leader must fill its memory before it can answer. It does this in four steps:
 #
 # 1. Until the end of the load, it answers every request for these groups with `COORDINATOR_LOAD_IN_PROGRESS`, because half a memory would give wrong answers.
 # 2. It reads the **whole** log, from the first record to the last, because nothing says which records are still needed.
 # 3. It applies each record: a value replaces the older value of its key, a tombstone removes the key, and an offset in a transaction is pending until its marker.
-# 4. At the end, the session timeout of each member begins again, because no record contains the time of a heartbeat.
+# 4. At the end, it gives each member a new session timeout, because no record says when the last heartbeat came.
 #
-# During the load, the consumers go on reading, and repeat their commits and heartbeats. If the old leader is still alive, it [**unloads**](../docs/handbook/glossary.md#unload) the partition: it forgets the groups, answers waiting requests with `NOT_COORDINATOR`, and writes nothing, because the log now belongs to the new leader.
+# During the load, the consumers go on reading, and repeat their commits and heartbeats until the new leader answers.
+#
+# Sometimes the old leader is still alive, for example when only the leadership was moved. Then it [**unloads**](../docs/handbook/glossary.md#unload) the partition: it forgets the groups, and answers waiting requests with `NOT_COORDINATOR`. It writes nothing, because the log now belongs to the new leader.
 
 # %% [markdown]
 # ## Record by record
 #
-# In 4.x, a load treats each record as a running coordinator does. A running coordinator creates an unknown group at its first commit, so during a load, too, one record of an offset is enough. This matters for a *simple group*: its consumers choose their partitions themselves, so it has offsets and no group record. After the load, it is `Empty`.
+# How does a load know which groups exist? In 4.x, it treats each record as a running coordinator does. A running coordinator creates an unknown group at its first commit, so during a load, too, one record of an offset is enough. This matters for a *simple group*, whose consumers choose their partitions themselves: it has offsets, but no group record. After the load, it is there, and `Empty`.
 #
-# The figure shows two loads of one log. 4.x makes a group at its first record. 3.9 first only collects the group records (`gen 1` is generation 1), and makes all groups at the end. The sign `≠` marks a group or an offset that only one of the two loads has at this moment. Step through, then give record 8 a value of zero bytes, and compare the answers.
+# The figure shows two loads of one log, by 4.x and by 3.9. While 4.x makes a group at its first record, 3.9 first only collects the group records (`gen 1` is generation 1), and makes all groups at the end. So during the load, one of them can have a group or an offset that the other one does not have yet; the sign `≠` marks it. Step through to the end. Then give record 8 a value of zero bytes, which no load can read, and compare the answers.
 
 # %%
 # figure
@@ -107,11 +109,11 @@ course.check("replay", replay)
 # %% [markdown]
 # ## How long a load takes
 #
-# A broker loads about **0.4 million records per second** (measured with 4.3.1). One thread of the broker loads all partitions that the broker takes over, one after the other, and no setting adds a second thread. A failover is shorter with fewer records, so let the cleaner work and the groups commit less often. More brokers help too, because they load at the same time.
+# A broker loads about **0.4 million records per second** (measured with 4.3.1). One thread loads all partitions that the broker takes over, one after the other, and no setting adds a second thread. So a failover becomes shorter in two ways. With fewer records, each load is shorter, so let the cleaner work, and let the groups commit less often. With more brokers, each one takes over fewer partitions, and they load at the same time.
 #
 # ## Which copy does the next broker load?
 #
-# The next broker loads **its own copy**, and a broker's cleaner cleans only this broker's copies. Suppose that broker 1 leads partition 9, whose groups commit ten times per second. If broker 1 stops, broker 2 takes over. The cleaner thread of broker 2 died 100 days ago:
+# The next broker loads **its own copy** of the log, and the cleaner of a broker cleans only the copies of this broker. So two copies of one partition can have very different lengths. Suppose that broker 1 leads partition 9, whose groups commit ten times per second. If broker 1 stops, broker 2 takes over, and the cleaner thread of broker 2 died 100 days ago:
 
 # %%
 copies = {1: 50_000, 2: 86_400_000, 3: 50_000}
@@ -135,7 +137,7 @@ course.reveal("first_step", first_step, "C")
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# After A, broker 2 takes over partition 9, and its groups wait for 216 seconds. After B, broker 2 has a new cleaner thread, but its copies are still long. Some partitions prefer broker 2 as their leader (it is the first in their replica lists). Kafka gives them back to broker 2 within five minutes of its return (`auto.leader.rebalance.enable`), and it loads their long copies. C needs no restart, so the leaders do not change while broker 2 cleans.
+# After A, broker 2 takes over partition 9, and its groups wait for 216 seconds. After B, broker 2 has a new cleaner thread, but its copies are still long. Some partitions prefer broker 2 as their leader, because it is the first in their replica lists. Kafka gives them back to broker 2 within five minutes of its return (`auto.leader.rebalance.enable`), and then broker 2 loads its long copies. C needs no restart, so the leaders do not change while broker 2 cleans.
 #
 # </details>
 #
@@ -165,13 +167,15 @@ course.check("seconds_to_load", seconds_to_load)
 # %% [markdown]
 # ## A record that cannot be read
 #
-# A load can also fail. A broker skips a record of an unknown *type*. But if it knows the type and cannot read the record, it stops the load (lesson 01, "What stops a load"), even if a later record has the same key. In this log, made for a test, record 4 has value version 9, which no release has:
+# A load can also fail. A broker skips a record of an unknown *type*, because it belongs to a feature that this broker does not have. But a record of a known type may matter: without it, the broker could answer with an outdated position. So if the broker cannot read such a record, it stops the load (lesson 01, "What stops a load"), even if a later record has the same key. In this log, made for a test, record 4 has value version 9, which no release has:
 
 # %%
 print(*course.read_crafted_lines("f-txn-after"), sep="\n")
 
 # %% [markdown]
-# So [the load fails](../docs/handbook/glossary.md#failed-load) at record 4, and a coordinator of **4.x** answers `NOT_COORDINATOR`, as if another broker had the answer, although it is the leader. So clients keep asking, and no position is lost. A coordinator of 3.9 has no groups in memory either, but it treats the partition as loaded. *Predict*: what does 3.9 answer about `t-0` of `g`, which the marker in record 1 has committed? Write `"the offset"`, `"an error"` or `"nothing committed"`.
+# So [the load fails](../docs/handbook/glossary.md#failed-load) at record 4. A coordinator of **4.x** then answers `NOT_COORDINATOR`, although its broker is the leader. This error sends the clients to look for another coordinator. They find none, so they keep asking, and read nothing new. That is a standstill, but no position is lost.
+#
+# A coordinator of **3.9** has no groups in memory either, but it treats the partition as loaded. *Predict*: what does it answer about `t-0` of `g`, which the marker in record 1 has committed? Write `"the offset"`, `"an error"` or `"nothing committed"`.
 
 # %%
 # prediction
@@ -195,7 +199,7 @@ with course.fold("classic_answer", classic_answer):
 # | Is a position lost? | no | yes, the new commits overwrite it |
 # | The broker's log has | `Failed to load metadata from …` | `Error loading offsets from …`, the only sign |
 #
-# In 4.x, `poll` raises no exception: a new consumer receives no records. Only `commitSync` fails, with a `TimeoutException` after 60 seconds.
+# The failure of 4.x is safe, but quiet in your program. `poll` raises no exception: a new consumer only receives no records. `commitSync` fails with a `TimeoutException` after 60 seconds.
 
 # %% [markdown]
 # ## Exercise for later: which log loads?
@@ -219,9 +223,11 @@ course.check("which_log_loads", which_log_loads)
 # %% [markdown]
 # ## An incident: partition 9 does not load
 #
-# The consumers of `billing` and `fraud-check` read nothing. The log of their broker (4.3.1) has the line `Failed to load metadata from __consumer_offsets-9 … DefaultRecord(offset=45, …, value=0 bytes)`. A faulty program had written record 45. The coordinator, which does not read its log while it runs, then wrote record 46; since the next restart, each load fails at 45. Waiting does not help: the cleaner would remove record 45 only if a newer record had its key, and a coordinator that has not loaded writes no record.
+# The consumers of `billing` and `fraud-check` read nothing. The log of their broker (4.3.1) has the line `Failed to load metadata from __consumer_offsets-9 … DefaultRecord(offset=45, …, value=0 bytes)`.
 #
-# **Step 1: copy the folder.** These are the last three records of our copy:
+# A faulty program had written record 45. The running coordinator did not notice, because it does not read its log, and it wrote record 46. But since the next restart, each load fails at record 45. Waiting does not help: the cleaner removes record 45 only after a newer record with the same key, and this coordinator cannot write one, because it has not loaded.
+#
+# **Step 1: copy the folder**, so that nothing that you try can do harm. These are the last three records of our copy:
 
 # %%
 folder = course.copy_failing_partition()
@@ -243,7 +249,7 @@ course.run_command("kafkagroups edit copy/__consumer_offsets-9 --out shorter/__c
 course.run_command("kafkagroups check shorter/__consumer_offsets-9 --kafka 4.3.1", folder)
 
 # %% [markdown]
-# **Step 4: prove it.** Without the records 45 and 46, this is the log of lesson 00, and we know how the broker answered from it:
+# **Step 4: prove it.** The shorter copy loads, but are its answers right? Without the records 45 and 46, it is the log of lesson 00, and we know how the broker answered from it:
 
 # %%
 groups = kg.load(folder / "shorter/__consumer_offsets-9")
@@ -260,7 +266,7 @@ course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# A load of 3.9 builds the groups **at the end**, from what is left. If all offsets of a simple group were deleted, or belonged to an aborted transaction, nothing of the group is left. So 3.9 does not have it after the load, but 4.x has it as an Empty group.
+# A load of 3.9 builds the groups **at the end**, from what is left, and you can see the difference at a simple group. If all its offsets were deleted, or belonged to an aborted transaction, nothing of the group is left at the end. So 3.9 does not have it after the load, whereas 4.x, which made the group at its first record, has it as an Empty group.
 #
 # <details><summary>Rare cases and other versions</summary>
 #
@@ -303,7 +309,7 @@ course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["
 #
 # ## At 3 am
 #
-# After a failed load, it does not help to move the leadership, because each replica has the bad record. PATH is a copy of the partition's folder.
+# After a failed load, do not move the leadership: it does not help, because each replica has the bad record. PATH is a copy of the partition's folder.
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|

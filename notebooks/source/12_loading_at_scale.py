@@ -7,12 +7,14 @@
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
-# | say how fast a program can load the topic; decide when one process is enough; say why dividing a partition does not pay | {{minutes}} + 10 for later | only the cells with Spark |
+# | say how fast a program can load the topic; decide when one process is enough; say what Spark adds, and what it costs | {{minutes}} + 10 for later | only the cells with Spark |
 #
 # ![A broker loads three partitions in turn, one program loads whole partitions in parallel, and another one loads parts and merges the results.](pictures/12.svg)
 
 # %% [markdown]
-# Not only brokers load `__consumer_offsets`. A monitor, an audit, or a test of the next failover is a program that reads the same logs, often those of many clusters. This lesson is for people who write or run such a program: how fast can it be, and how many machines does it need? One process is nearly always enough, because it loads several million records per second.
+# Not only brokers load `__consumer_offsets`. A monitor, an audit, or a test of the next failover is a program that reads the same logs, often those of many clusters. This lesson is for people who write or run such a program. Do they need one process, all cores of a machine, or many machines with Spark?
+#
+# In short: one process is nearly always enough, because it loads several million records per second. The sections go from the smallest tool to the largest, and end with a table for your choice.
 
 # %% [markdown]
 # ## How long does a broker load?
@@ -77,33 +79,7 @@ print("small partition:", len(found), "offsets by the loop,", count_offsets(kg.l
 print("whole topic:    ", count_offsets(groups), "offsets by kg.load,", written["live_offsets"], "were generated")
 
 # %% [markdown]
-# With the native engine, one thread loads the whole topic in less than 0.4 seconds. In the same time, a broker loads only partition 32. So `kafkagroups check` can test the failover of a cluster in seconds, on a copy of its logs.
-
-# %% [markdown]
-# ## When one process is enough
-#
-# | what you have | what to use | why |
-# |---|---|---|
-# | some gigabytes | `kafkagroups load PATH` | It is ready before Spark has started. |
-# | one huge partition | `kafkagroups load PATH` | Dividing the partition would take longer. |
-# | the same log every minute | `kafkagroups load PATH --snapshot STATE` | It reads only the new records. |
-# | logs too large for one machine, or tables in Spark to join with | Spark | Many machines read at the same time. |
-#
-# ## Exercise: which one is for Spark?
-#
-# - **A**: a topic of 12 GB. 11 GB of it are one partition. A cluster of 20 machines is idle.
-# - **B**: a topic of 3 GB. A dashboard shows its offsets every minute.
-# - **C**: the topics of 300 clusters, 900 GB. Every night, their offsets are joined with a table of owners.
-#
-# Which load is for Spark? Write the letter in quotes.
-
-# %%
-# exercise: for_spark
-for_spark = ...
-
-# %%
-course.check("for_spark", for_spark)
-# course.hint("for_spark")
+# The loop in Python and the dump tool are slower than a broker. But with the native engine, one thread loads the whole topic in less than 0.4 seconds. In the same time, a broker loads only partition 32. So `kafkagroups check` can test the failover of a cluster in seconds, on a copy of its logs.
 
 # %% [markdown]
 # ## Continue where the last load ended
@@ -128,7 +104,7 @@ print("offsets:", count_offsets(groups), "by a full load,", count_offsets(after.
 # %% [markdown]
 # ## Whole partitions at the same time
 #
-# A full load used one thread so far. Can more cores make it faster? A group lives in one partition (lesson 02), so each core can load whole partitions, and nothing has to be merged. But one core must load the largest partition alone.
+# The first load of a log must still read everything, and so far it used one thread. Can more cores make it faster? A group lives in one partition (lesson 02), so each core can load whole partitions, and nothing has to be merged. But one core must load the largest partition alone.
 #
 # In our topic, partition 32 has 144,504 of the million records. *Predict*: how many times faster than one core can 50 cores be, at most? Round to a whole number.
 
@@ -146,12 +122,14 @@ course.reveal("times_faster", times_faster, round(total / records[largest]))
 #
 # </details>
 #
-# A real program gains less than its limit. Two cores could at best need half of the time of one core. With ten million records, they needed two thirds. To divide the largest partition, too, does not help (the optional part below shows why).
+# A real program gains less than its limit. Two cores could at best need half of the time of one core. With ten million records, they needed two thirds.
+#
+# Could several cores share the largest partition? They could, but to merge their results takes longer than to read the partition in one piece (appendix). So **the largest partition is the limit**, also for many machines.
 
 # %% [markdown]
 # ## What Spark adds
 #
-# Apache Spark divides a job into *tasks*, and runs them on many machines. With this package, each task loads whole partitions. Here, Spark has two cores of your machine. The format `noop` throws the rows away, so the cell measures only the load:
+# Apache Spark divides a job into *tasks*, and runs them on many machines. With this package, each task loads whole partitions. Here, Spark has two cores of your machine, and loads our topic twice. (The format `noop` throws the rows away, so the cell measures only the load.)
 
 # %% tags=["java"]
 from kafkagroups import spark as kgs
@@ -169,7 +147,7 @@ except kg.UsageError as error:
 race
 
 # %% [markdown]
-# The first job is slower, because it also starts Python in the tasks. On one machine, even the second job does not beat one process. What Spark adds is **more machines**, for logs that are too large for one machine, and **SQL**.
+# On one machine, even the second job does not beat one process. What Spark adds is **more machines**, for logs that are too large for one machine, and **SQL**.
 #
 # ## With Spark: the offsets as a table
 #
@@ -188,9 +166,13 @@ if spark:
 # Often you have no segments, but a table of the topic's records, which Spark's Kafka source or a connector has read. Such a table has no markers, so it does not show which transactions were aborted. The page about Spark says [how to read it, and how to load it](../docs/spark.md#rows-instead-of-segments).
 
 # %% [markdown]
+# ## What Spark costs
+#
+# Spark costs time before it reads the first record: it starts Java, and the first job also starts Python in the tasks, which is why the first job in the chart is slower than the second. One process starts at once. So Spark needs a log that is long enough to make up for its start.
+#
 # ## Exercise: how long is long enough? On paper
 #
-# One process loads 10 million records per second, and starts immediately. A Spark cluster loads 100 million records per second, but needs 9 seconds to start, so the cluster catches up only if the log is long enough.
+# One process loads 10 million records per second, and starts immediately. A Spark cluster loads 100 million records per second, but needs 9 seconds to start.
 #
 # For how many **million** records do the process and the cluster need the same time? Write a whole number.
 
@@ -203,9 +185,90 @@ course.check("equal_at", equal_at)
 # course.hint("equal_at")
 
 # %% [markdown]
-# ## Why dividing a partition does not pay
+# ## When one process is enough
 #
-# *Optional, for the curious, up to "Where 3.9 differs": nothing here makes a load faster.* Two programs could load one partition, if one reads the first half of its log and the other one the second half. To merge their results correctly is possible, but it costs more time than it saves.
+# | what you have | what to use | why |
+# |---|---|---|
+# | some gigabytes | `kafkagroups load PATH` | It is ready before Spark has started. |
+# | one huge partition | `kafkagroups load PATH` | The largest partition is the limit, for Spark too. |
+# | the same log every minute | `kafkagroups load PATH --snapshot STATE` | It reads only the new records. |
+# | logs too large for one machine, or tables in Spark to join with | Spark | Many machines read at the same time. |
+#
+# ## Exercise: which one is for Spark?
+#
+# - **A**: a topic of 12 GB. 11 GB of it are one partition. A cluster of 20 machines is idle.
+# - **B**: a topic of 3 GB. A dashboard shows its offsets every minute.
+# - **C**: the topics of 300 clusters, 900 GB. Every night, their offsets are joined with a table of owners.
+#
+# Which load is for Spark? Write the letter in quotes.
+
+# %%
+# exercise: for_spark
+for_spark = ...
+
+# %%
+course.check("for_spark", for_spark)
+# course.hint("for_spark")
+
+# %% [markdown]
+# ## Where 3.9 differs
+#
+# A broker of 3.9 loads as fast as one of 4.x. Whole partitions and saved loads work for its logs, too.
+#
+# ## In five lines
+#
+# - A broker loads 0.4 million records per second. Only a log that was not cleaned takes minutes.
+# - A program can load whole partitions at the same time. The largest partition decides how long this takes.
+# - A saved load makes the next load read only the new records.
+# - One process is enough, unless the logs are too large for one machine, or you want to join them with tables in Spark.
+# - Dividing a partition takes longer than reading it in one piece.
+
+# %% [markdown]
+# ## For your consumer
+#
+# Commit once per poll, or every few seconds. A commit after each message makes the log longer for every broker and program that loads it.
+#
+# ## At 3 am
+#
+# PATH is a copy of a partition's folder, or of several of them.
+#
+# | symptom | command | what it means | what is safe to do |
+# |---|---|---|---|
+# | A monitor's values are minutes old | `kafkagroups stats PATH --by partition --top 5` | The largest partition decides how long the monitor loads | Use a saved load: `kafkagroups load PATH --snapshot STATE` |
+# | One partition is much larger than the others | `kafkagroups stats PATH --by group --top 5` | The output names the groups with the most records | Let these groups commit less often |
+#
+# <details><summary>Logs in an object store</summary>
+#
+# `kafkagroups load s3://bucket/logs --engine spark --master spark://host:7077 --to parquet:TABLES` loads whole partitions in each task. TABLES must be a folder that all machines can write to.
+#
+# </details>
+
+# %% [markdown]
+# <details><summary>In Kafka</summary>
+#
+# | what | where (4.3.1) | where (3.9.2) |
+# |---|---|---|
+# | one thread loads all partitions | `CoordinatorLoaderImpl`: `new KafkaScheduler(1)` | `GroupMetadataManager`: `new KafkaScheduler(1)` |
+# | is an offset of a transaction newer? | `OffsetMetadataManager.replayEndTransactionMarker` | `CommitRecordMetadataAndOffset.olderThan` |
+# | saved loads | none (the files `*.snapshot` in a partition's folder are about producers) | none |
+#
+# </details>
+
+# %% [markdown]
+# ## What we left out, and why
+#
+# [Spark](../docs/spark.md) has the options of the format, and streams.
+#
+# The [glossary](../docs/handbook/glossary.md) explains all terms.
+#
+# **Next:** [13 · The new protocols](13_the_new_protocols.ipynb): what consumer, share and streams groups record. Below is only an appendix.
+
+# %% [markdown]
+# ## Appendix: why nobody divides a partition
+#
+# *Optional, for the curious: nothing here makes a load faster.*
+#
+# Two programs could load one partition, if one reads the first half of its log and the other one the second half. A correct merge is possible, but it costs more time than it saves.
 #
 # ## A load is a fold
 #
@@ -260,7 +323,7 @@ course.check("merge", merge)
 # %% [markdown]
 # ## Dividing works, but takes longer
 #
-# An offset in a transaction counts only if the next marker of its producer commits it, and this marker can be in another part. So a program first collects all markers, and on a second pass it knows for each line whether the line counts. The next cell does this for the whole shop. In the hardest case, each line that counts is a part of its own. The cell tests this case, and merges the parts in a random order:
+# An offset in a transaction counts only if the next marker of its producer commits it, and this marker can be in another part. So a program first collects all markers. Then it reads the log once more, and now it knows for each line whether the line counts. The next cell does this for the whole shop, in the hardest case: each line that counts is a part of its own, and the parts are merged in a random order.
 
 # %%
 shop = course.find_data("harbour/4.3.1")
@@ -272,55 +335,7 @@ course.compare_with_broker(merged, course.read_answered_offsets("harbour/4.3.1")
 
 # %% [markdown]
 # The result is right. But with ten million records of a million keys in 13 parts, dividing took **nearly five times as long** as reading the partition in one piece. In a part of 770,000 records, most keys occur only once, so the result of a part is nearly as large as the part. The 13 results together still had nearly seven million records, and one process had to merge them all. Therefore this package never divides a partition.
-
-# %% [markdown]
-# ## Where 3.9 differs
 #
-# Whole partitions and saved loads work for 3.9, too. But this way of dividing gives a wrong result for a partition with transactions: in a load of 3.9, a tombstone does not delete an offset that is pending (lesson 08), so the newest line of a key does not always win. An offset counts by what the load has in memory when it reaches the marker, and a part does not have this memory.
+# ## Why 3.9 cannot be divided
 #
-# ## In five lines
-#
-# - A broker loads 0.4 million records per second. Only a log that was not cleaned takes minutes.
-# - A program can load whole partitions at the same time. The largest partition decides how long this takes.
-# - One process is enough, unless the logs are too large for one machine, or you want to join them with tables in Spark.
-# - A saved load makes the next load read only the new records.
-# - Dividing a partition takes longer than reading it in one piece.
-
-# %% [markdown]
-# ## For your consumer
-#
-# Commit once per poll, or every few seconds. A commit after each message makes the log longer for every broker and program that loads it.
-#
-# ## At 3 am
-#
-# PATH is a copy of a partition's folder, or of several of them.
-#
-# | symptom | command | what it means | what is safe to do |
-# |---|---|---|---|
-# | A monitor's values are minutes old | `kafkagroups stats PATH --by partition --top 5` | The largest partition decides how long the monitor loads | Use a saved load: `kafkagroups load PATH --snapshot STATE` |
-# | One partition is much larger than the others | `kafkagroups stats PATH --by group --top 5` | The output names the groups with the most records | Let these groups commit less often |
-#
-# <details><summary>Logs in an object store</summary>
-#
-# `kafkagroups load s3://bucket/logs --engine spark --master spark://host:7077 --to parquet:TABLES` loads whole partitions in each task. TABLES must be a folder that all machines can write to.
-#
-# </details>
-
-# %% [markdown]
-# <details><summary>In Kafka</summary>
-#
-# | what | where (4.3.1) | where (3.9.2) |
-# |---|---|---|
-# | one thread loads all partitions | `CoordinatorLoaderImpl`: `new KafkaScheduler(1)` | `GroupMetadataManager`: `new KafkaScheduler(1)` |
-# | is an offset of a transaction newer? | `OffsetMetadataManager.replayEndTransactionMarker` | `CommitRecordMetadataAndOffset.olderThan` |
-# | saved loads | none (the files `*.snapshot` in a partition's folder are about producers) | none |
-#
-# </details>
-#
-# ## What we left out, and why
-#
-# [Spark](../docs/spark.md) has the options of the format, and streams.
-#
-# The [glossary](../docs/handbook/glossary.md) explains all terms.
-#
-# **Next:** [13 · The new protocols](13_the_new_protocols.ipynb): what consumer, share and streams groups record.
+# For a partition with transactions that 3.9 loads, the merged result would even be wrong. The merge relies on one rule: the newest line of a key wins. But in a load of 3.9, a tombstone does not delete an offset that is pending (lesson 08). If a marker then commits this offset, it counts, although the tombstone is the newer line. To follow 3.9, a program must know what is pending when it reaches the marker, and a part does not know it.

@@ -91,28 +91,17 @@ loyalty = course.find_data("harbour/4.3.1/__consumer_offsets-24")
 course.print_protocol_lines(loyalty, "loyalty", last_offset=4)
 
 # %% [markdown]
-# ## Three epochs
-#
-# An [*epoch*](../docs/handbook/glossary.md#epoch) is a number that only rises. Three epochs say how far a change of the group has come:
-#
-# - *Has the group changed?* The [**group epoch**](../docs/handbook/glossary.md#group-epoch) rises when a member, a subscription or the number of a topic's partitions changes.
-# - *Is the plan for this change ready?* Then the [**assignment epoch**](../docs/handbook/glossary.md#assignment-epoch) is set to the group epoch.
-# - *Has this member given back what others should get?* Each member has a [**member epoch**](../docs/handbook/glossary.md#member-epoch). It becomes the assignment epoch as soon as the member has **nothing left to give back** of what the new plan takes from it. The member may still wait for partitions that others have.
-#
-# ```
-# changed          ≥   planned            ≥   nothing left to give back
-# group epoch 2        assignment epoch 2     member epoch 2     after record 4
-# ```
-#
-# Each of the five records is one step. (The first epoch is 2, because 4.3 creates a group with group epoch 1.)
+# Each change of the group gets a number, which the output calls an *epoch*. Here it is 2, because 4.3 creates a group with 1. (The *state* is explained below.) Each record is one step of the change:
 #
 # | record | step | type | what the record says |
 # |---|---|---|---|
 # | 0 | A member joins. | 5 | the member, with its subscription |
-# | 1 | The group has changed. | 3 | the group epoch |
+# | 1 | The group has changed. | 3 | the number of this change |
 # | 2 | The coordinator computes a plan, which is a target for each member. | 7, for each member | the [**target**](../docs/handbook/glossary.md#target): the partitions that the member should have |
-# | 3 | The plan is complete. | 6 | the assignment epoch |
-# | 4 | The member has nothing to give back. | 8, for each member | the [**current assignment**](../docs/handbook/glossary.md#current-assignment): the partitions that the member may read now, with its member epoch |
+# | 3 | The plan is complete. | 6 | the number of the change for which it was made |
+# | 4 | The member receives partitions. | 8, for each member | the [**current assignment**](../docs/handbook/glossary.md#current-assignment): the partitions that the member may read now, and the number of the change that the member has reached |
+#
+# For a first member, target and current assignment are the same. The story of the second member shows why they are two records.
 
 # %% [markdown]
 # ## A second member joins
@@ -143,30 +132,45 @@ with course.fold("partitions_of_loyalty_2", partitions_of_loyalty_2, len(sixth.a
 #
 # ## Revoke first, then assign
 #
-# So `loyalty-1` must give `orders-2` back first. Three heartbeats caused these records:
+# So `loyalty-1` must give `orders-2` back first. Three heartbeats of the members caused these records:
 
 # %%
 course.print_protocol_lines(loyalty, "loyalty", first_offset=15, last_offset=17)
 
 # %% [markdown]
-# This is the whole change. The group epoch and the assignment epoch are 3 all the time:
+# This is the whole change, with the epoch and the partitions of each member. The group and the plan have the number 3 all the time:
 #
 # | record | what happens | `loyalty-1` | `loyalty-2` |
 # |---|---|---|---|
-# | 13 | `loyalty-2` has nothing to give back, so its member epoch is 3 at once. | epoch 2: 0, 1, 2 | epoch 3: none |
+# | 13 | `loyalty-2` has nothing to give back, so it has epoch 3 at once, although it must wait for its partition. | epoch 2: 0, 1, 2 | epoch 3: none |
 # | 15 | The answer to a heartbeat tells `loyalty-1` to revoke `orders-2`. | epoch 2: 0, 1, must revoke 2 | epoch 3: none |
-# | 16 | The next heartbeat of `loyalty-1` no longer lists `orders-2`, so its member epoch rises. | epoch 3: 0, 1 | epoch 3: none |
+# | 16 | The next heartbeat of `loyalty-1` no longer lists `orders-2`, so its epoch rises. | epoch 3: 0, 1 | epoch 3: none |
 # | 17 | `orders-2` is free, and `loyalty-2` receives it with its next heartbeat. | epoch 3: 0, 1 | epoch 3: 2 |
 #
-# The current assignment also contains the *state* of the **member**, as a number:
+# A member that does not give its partitions back within `max.poll.interval.ms` (5 minutes) is removed.
+
+# %% [markdown]
+# ## Three epochs
+#
+# A number that only rises is called an [*epoch*](../docs/handbook/glossary.md#epoch). You have seen three of them, and they rise one after the other. Each answers another question about a change:
+#
+# | epoch | what it answers | when it rises | here, after record 13 |
+# |---|---|---|---|
+# | [**group epoch**](../docs/handbook/glossary.md#group-epoch) | Has the group changed? | when a member, a subscription or the number of a topic's partitions changes | 3 |
+# | [**assignment epoch**](../docs/handbook/glossary.md#assignment-epoch) | For which change is the plan complete? | when the targets are computed; it is then set to the group epoch | 3 |
+# | [**member epoch**](../docs/handbook/glossary.md#member-epoch), one for each member | Has this member given back what the new plan takes from it? | when it has **nothing left to give back**; it is then set to the assignment epoch | `loyalty-1`: 2, `loyalty-2`: 3 |
+#
+# So a group epoch is never below the assignment epoch, and this is never below a member epoch. If two of them differ, you know what the group waits for. A member epoch does not say that the member has *received* everything: `loyalty-2` still waits.
+#
+# ## The state of a member
+#
+# Whether a member waits is its *state*, a number in its current assignment:
 #
 # | state | name | the member |
 # |---|---|---|
-# | 0 | Stable | has all partitions of the plan of its member epoch |
+# | 0 | Stable | has all partitions that the plan of its member epoch gives it |
 # | 1 | UnrevokedPartitions | must give partitions back before its member epoch rises |
 # | 2 | UnreleasedPartitions | has the newer member epoch, and waits for partitions that other members still have |
-#
-# A member that does not give its partitions back within `max.poll.interval.ms` (5 minutes) is removed.
 #
 # <details><summary>The bytes of a current assignment</summary>
 #
@@ -281,7 +285,7 @@ course.check("waits_for", waits_for)
 # %% [markdown]
 # ## Exercise for later: after record 29, on paper
 #
-# While a service changes to the new protocol, its consumer group also has members that still use the classic protocol. Their records have the same types. In the group `up`, `classic-a` had the three partitions of `orders`, and `classic-b` the three of `clicks`. Then `consumer-c` joined, and a 4.4.0 broker wrote these records. (A classic member gives partitions back by joining again, which repeats its type 5 record.)
+# While a service changes to the new protocol, its consumer group also has members that still use the classic protocol. Their records have the same types. In the group `up`, `classic-a` had the three partitions of `orders`, and `classic-b` the three of `clicks`. Then `consumer-c` joined, and a 4.4.0 broker wrote these records. (A classic member gives partitions back by joining again, which repeats its type 5 record. The records 22 and 23 are commits.)
 
 # %%
 up = course.find_data("new_protocols/4.4.0-migration/__consumer_offsets-3")
@@ -305,12 +309,12 @@ course.check("after_record_29", after_record_29)
 # Two more kinds of groups record the same steps, in [record types](../docs/handbook/records.md) of their own:
 #
 # - In a [share group](../docs/handbook/glossary.md#share-group), several members read one partition, and each message goes to one of them.
-# - A member of a [streams group](../docs/handbook/glossary.md#streams-group) receives [**tasks**](../docs/handbook/glossary.md#task): `1_0` is partition 0 of part 1 of its program. The parts are the [**topology**](../docs/handbook/glossary.md#topology).
+# - In a [streams group](../docs/handbook/glossary.md#streams-group), a program has several parts, its [**topology**](../docs/handbook/glossary.md#topology). A member receives [**tasks**](../docs/handbook/glossary.md#task) instead of partitions: `1_0` is partition 0, read by part 1.
 
 # %% [markdown]
 # ## How a group ends
 #
-# A broker deletes the records of this lesson in a fixed order, each one by its tombstone:
+# A broker deletes the records of this lesson in a fixed order, each one by a tombstone:
 #
 # 1. the current assignment
 # 2. the target
@@ -318,9 +322,9 @@ course.check("after_record_29", after_record_29)
 # 4. the assignment epoch
 # 5. the group epoch (4 and 5 when an administrator deletes the group)
 #
-# A load relies on this order. If it meets a tombstone while something that should be gone is still there, it stops, and then **no group of the partition** is loaded ([the rules](../docs/handbook/protocols.md#the-order-of-tombstones)).
+# A load relies on this order. If, for example, the tombstone of a member comes while the member's target is still there, the load stops, and then **no group of the partition** is loaded ([the rules](../docs/handbook/protocols.md#the-order-of-tombstones)).
 #
-# Brokers of 4.3.1 and 4.4.0 can [leave tombstones out](../docs/handbook/protocols.md#a-bug-of-431-and-440-missing-tombstones) when another type of group takes the name of an Empty group. Nothing shows until the next load of the partition, which stops with `Failed to load metadata`. So run `kafkagroups check` on a copy before you restart such a broker.
+# **A bug breaks this order.** Brokers of 4.3.1 and 4.4.0 can [leave tombstones out](../docs/handbook/protocols.md#a-bug-of-431-and-440-missing-tombstones) when another type of group takes the name of an Empty group. Nothing shows until the next load of the partition, which stops with `Failed to load metadata`. So run `kafkagroups check` on a copy before you restart such a broker.
 
 # %% [markdown]
 # ## Where 3.9 differs

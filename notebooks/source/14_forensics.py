@@ -9,37 +9,16 @@
 # |---|---|---|
 # | find the cause of an incident in the bytes of `__consumer_offsets`, say what to do, and prevent the next one | 10 to 60 for each incident | only the last incident, if you want to see a real broker |
 #
+# *For a real alarm, go to "At 3 am", the section before the last.*
+#
 # ![Four questions about a log: where, who, what does a broker answer, what changed.](pictures/14.svg)
-
-# %% [markdown]
-# ## At 3 am
-#
-# *For a real alarm. If you are here to learn, skip it.*
-#
-# 1. If groups begin at wrong positions, first stop their consumers, before they commit.
-# 2. Copy the partition to a folder COPY ([how](../docs/operator.md#how-to-copy-a-partition)). Until then, restart no broker, because a start may cut the log. If this takes hours, copy the newest segments first: they show who writes now. For all that a broker answers, the older segments are needed, too.
-# 3. Run the command of your complaint, with `--kafka VERSION`. It only reads COPY.
-# 4. Repair when you know the cause: first in a copy, then with `--dry-run`, last with `--execute`.
-#
-# | complaint | first command: `kafkagroups …` | incident with the next commands | lesson |
-# |---|---|---|---|
-# | A partition fills the disk | `stats COPY` | 1 | [10](10_compaction.ipynb) |
-# | A failover takes long | `stats COPY`, for each replica | 2 | [11](11_loading.ipynb) |
-# | A group begins again at the start | `timeline COPY --group GROUP` | 3 | [09](09_deleting.ipynb) |
-# | A monitor shows wrong lags | `stats COPY --by type` | 4 | [01](01_records.ipynb) |
-# | A program cannot read the files | `stats COPY --by writer` | 5 | [03](03_the_log.ipynb) |
-# | A deleted group still appears | `load COPY` | 6 | [09](09_deleting.ipynb) |
-# | Offsets are gone after an upgrade | `stats COPY --by type` | 7 | [09](09_deleting.ipynb) |
-# | Offsets stay unstable | `stats COPY` | 8 | [08](08_transactions.ipynb) |
-# | Offsets go back | `explain COPY --group GROUP` | 9 | [08](08_transactions.ipynb) |
-# | Partitions do not load | `check COPY` | 10 | [11](11_loading.ipynb) |
 
 # %% [markdown]
 # ## Four questions
 #
-# It is Sunday, 23:10, and an alarm rings: the disk of broker 2 is full. If you now delete files, restart brokers or reset offsets, you can destroy the evidence. So run all commands on a copy of the log.
+# It is Sunday, 23:10, and an alarm rings: the disk of broker 2 is full. If you now delete files, restart brokers or reset offsets, you can destroy the evidence. So work on a copy of the log.
 #
-# Four questions lead from an alarm to its cause. Each has a command:
+# Four questions lead from an alarm to its cause:
 #
 # | question | why you ask it | command |
 # |---|---|---|
@@ -48,35 +27,31 @@
 # | 3. What does a **broker answer** from this log? | A client sees only this answer. It comes from few records, the *live* ones. | `load` |
 # | 4. **What changed?** | Two moments, two replicas or two coordinators differ. | `diff` |
 #
-# Ask them in any order, and skip one that the complaint already answers. We solve incident 1 together, and the others are yours.
+# Ask them in any order. We solve incident 1 together; the others are yours.
 
 # %% [markdown]
 # ## How an incident works
 #
 # `course.open_incident(…)` writes a new log into a folder next to this notebook, and shows what people saw. You look for the cause with commands, in a terminal in that folder or with `course.run_command(…)`. There are three hints (`course.hint("NAME", 1)` to `3`) and a worked solution. The [cheat sheet](../docs/handbook/cheat-sheet.md) lists all commands.
 #
-# Three lines in the outputs are normal:
+# A worked solution first says *in short* what the log shows, so what it was, so what you do. Its steps then prove it, and its end has the remedy. There, `$BROKER` is the address of a broker, for example `kafka-1:9092`. A command with `--dry-run` only prints what it would change; then run it with `--execute` instead.
 #
-# - *Missing in this folder*: the copy has no other partitions.
-# - *A complete cleaning would keep …*: what would remain if the cleaner cleaned the whole log.
-# - *1 generation before it never written*: a second member joined before the first rebalance ended, as is usual at a start.
+# In an output, *Missing in this folder* is normal: the copy has no other partitions.
 #
-# In a solution, `$BROKER` is the address of a broker, for example `kafka-1:9092`. A command with `--dry-run` only prints what it would change. If that is right, run it again with `--execute` instead.
+# | incident | first command | level | lesson | possible on 4.x |
+# |---|---|---|---|---|
+# | 1 · A partition fills the disk | `stats` | 1 | [10](10_compaction.ipynb) | yes |
+# | 2 · Some failovers are slow | `stats`, for each replica | 1 | [11](11_loading.ipynb) | yes |
+# | 3 · A group begins again at the start | `timeline --group GROUP` | 1 | [09](09_deleting.ipynb) | yes |
+# | 4 · A monitor shows wrong lags | `stats --by type` | 2 | [01](01_records.ipynb) | yes |
+# | 5 · A program cannot read the files | `stats --by writer` | 2 | [03](03_the_log.ipynb) | yes |
+# | 6 · A deleted group still appears | `load` | 2 | [09](09_deleting.ipynb) | no |
+# | 7 · Offsets are gone after an upgrade | `stats --by type` | 2 | [09](09_deleting.ipynb) | no |
+# | 8 · Offsets stay unstable | `stats` | 3 | [08](08_transactions.ipynb) | in part |
+# | 9 · Offsets go back | `explain --group GROUP` | 3 | [08](08_transactions.ipynb) | in part |
+# | 10 · Partitions do not load | `check` | 3 | [11](11_loading.ipynb) | yes |
 #
-# | incident | level | broker version | possible on 4.x |
-# |---|---|---|---|
-# | 1 · One partition fills the disk | 1 | 4.3.1 | yes |
-# | 2 · Some failovers are slow | 1 | 4.3.1 | yes |
-# | 3 · Printed again on Monday | 1 | 4.3.1 | yes |
-# | 4 · The monitor goes dark | 2 | 4.1.0 | yes |
-# | 5 · Parse errors | 2 | 4.3.1 | yes |
-# | 6 · A lag alarm | 2 | 3.9.2 | no |
-# | 7 · After the upgrade | 2 | 2.8.2 | no |
-# | 8 · Unstable offsets | 3 | 3.9.2 | in part |
-# | 9 · Offsets go back | 3 | 3.9.2 | in part |
-# | 10 · The dead cluster | 3 | 4.0.1 | yes |
-#
-# In level 1, the first commands show the cause. In level 2, you compare two answers. In level 3, no single output shows the cause, so you need several of them together.
+# Level 1: the first commands show the cause. Level 2: you compare two answers. Level 3: you need several outputs together.
 
 # %%
 from kafkagroups import course
@@ -96,9 +71,9 @@ folder = course.open_incident("growing_partition")
 course.run_command("kafkagroups stats .", folder)
 
 # %% [markdown]
-# **Look at** `price-ticker      12    24000  3336000  23992     8`. This group has most of the bytes. Only 8 of its records are *live*: a broker still answers from them. The 23,992 *dead* ones were replaced, and wait for the cleaner.
+# **Look at the second table**, at the row of `price-ticker`. This group has most of the bytes (3,336,000). Only 8 of its records are *live*: a broker still answers from them. The 23,992 *dead* ones were replaced, and wait for the cleaner.
 #
-# **Look at** the only row of the third table. The next pass of the cleaner *stops at* 25124, where the *active* segment begins, and *frees* 3,404,047 *bytes*. *Cleaned to* is `-`, because no pass has left a trace.
+# **Look at the third table**, at its only row. The next pass of the cleaner *stops at* 25124, where the *active* segment begins, and *frees* 3,404,047 *bytes*. *Cleaned to* is `-`, because no pass has left a trace.
 #
 # Finding 1 says that the cleaner has stopped, or cannot clean this partition. We check this below.
 
@@ -121,9 +96,9 @@ course.run_command(
 )
 
 # %% [markdown]
-# `12:25973` is offset 25973 in partition 12. A broker answers from the record that `wins`. A `superseded` one was replaced by a later record of its key, and *by* is the offset of the later one.
+# `12:25973` is offset 25973 in partition 12. A broker answers from the record that `wins`. A `superseded` one was replaced by a later record of its key, at the offset *by*.
 #
-# **Look at** the column *committed*: each offset is one higher. So the program commits after every record.
+# **Look at the column *committed***: each offset is one higher. So the program commits after every record.
 #
 # <details><summary>Is that too often?</summary>
 #
@@ -141,12 +116,9 @@ course.run_command(
 course.run_command("kafkagroups load .", folder)
 
 # %% [markdown]
-# - *protocol*: the assignor
-# - *epoch*: the generation or group epoch
-# - *memb.*: members (none: these programs use `assign`)
-# - *pend.*: offsets in open transactions
+# *Memb.* are the members (none: these programs use `assign`), and *pend.* are offsets in open transactions.
 #
-# **Look at** `.: 25976 records in 24579 batches`. The next broker must read them all before it can answer. How many are live? Without members, each live record is an offset, so add up the column *offsets*.
+# **Look at the first line**: the next broker must read 25,976 records. How many are live? Without members, each live record is an offset, so add up the column *offsets*.
 
 # %%
 # exercise: growing_live_records
@@ -159,7 +131,7 @@ course.check("growing_live_records", growing_live_records)
 # %% [markdown]
 # ### Was the log ever cleaned?
 #
-# The last question is *what changed*. A removed record leaves a gap, because the other records keep their offsets. **Look at** the last row of `load`: the newest record is 25975. Offsets 0 to 25975 are 25,976 numbers. How many of them have no record?
+# The last question is *what changed*. A removed record leaves a gap, because the other records keep their offsets. **Look at the last row** of `load`: the newest record is 25975. Offsets 0 to 25975 are 25,976 numbers. How many of them have no record?
 
 # %%
 # exercise: growing_removed_records
@@ -177,13 +149,27 @@ course.run_command("kafkagroups compact __consumer_offsets-12 --out cleaned/__co
 course.run_command("kafkagroups diff . cleaned", folder)
 
 # %% [markdown]
-# **Look at** `removed        12    23765    25099` and `No group, no offset and no pending commit differs.` A pass removes 25,099 records and changes no answer. (A *fork* is where two replicas begin to differ.)
+# **Look at the row *removed***, and at the line `No group, no offset and no pending commit differs.` A pass removes 25,099 records and changes no answer. (A *fork* is where two replicas begin to differ.)
 #
-# So finding 1 is right. A healthy cleaner waits only until half of the log is dirty (lesson 10). Here all closed segments are dirty, and not one record was removed. Whether its thread is dead, or skips this partition after an error, only the `log-cleaner.log` of broker 2 tells ([lesson 10](10_compaction.ipynb)).
+# So finding 1 is right. A healthy cleaner waits only until half of the log is dirty (lesson 10), and here all closed segments are dirty.
+#
+# ### A dead thread, or an uncleanable partition?
+#
+# Two things can stop a cleaner. Either an error ended its thread, or the thread met an error in one partition and has skipped it since then (this partition is *uncleanable*). Both leave the same records, so the log of the topic cannot tell them apart. The broker can:
+#
+# | | the thread is dead | the partition is uncleanable |
+# |---|---|---|
+# | not cleaned | all partitions of the broker | this partition |
+# | metric above 0 | `DeadThreadCount` | `uncleanable-partitions-count` |
+# | `log-cleaner.log` | an error | an error, and the word `uncleanable` |
+# | do first | repair the cause of the error, or it comes back | the same |
+# | then | change `log.cleaner.threads`: new threads start, without a restart | let another broker lead the partition, then restart this broker |
+#
+# Broker 2 is stopped. So it has no metrics, and only its `log-cleaner.log` can tell. Its next start helps in both cases.
 #
 # <details><summary>Does a copy from a test cluster prove anything about production?</summary>
 #
-# The chart does. In production, the partition of broker 2 grew by 12 GB on each of seven days, to 84 GB, so nothing was removed there, either. Brokers 1 and 3 received the same records, and their replicas are small, so the cleaners of these two brokers work.
+# The copy alone does not, but the chart of the complaint does. In production, the partition of broker 2 grew by 12 GB on each of seven days, to 84 GB, so nothing was removed there, either. Brokers 1 and 3 received the same records, and their replicas are small, so the cleaners of these two brokers work.
 #
 # </details>
 #
@@ -231,7 +217,9 @@ folder = course.open_incident("empty_monday")
 course.run_command("kafkagroups timeline . --group bread-print", folder)
 
 # %% [markdown]
-# A tombstone does not say why it was written, so compare its time with two others: when did the last member leave, and when was the offset committed? For the other groups, ask *what changed*: `diff` also compares two moments of one log, and shows only what has changed. `load` lists all groups and offsets.
+# **Look at the lines** of 6 and of 8 March. A tombstone does not say why it was written, so compare its time with two others: when did the last member leave, and when was the offset committed? (*1 generation before it never written* is normal at a start: the second member joined before the first rebalance ended.)
+#
+# For the other groups, ask *what changed*: `diff` also compares two moments of one log. `load` lists all groups and offsets.
 
 # %%
 course.run_command("kafkagroups diff . --since-time 2026-03-06T18:00 --until-time 2026-03-09T06:59", folder)
@@ -256,7 +244,7 @@ course.check("monday_kept", monday_kept)
 # %% [markdown]
 # ## Incident 4: the monitor goes dark
 #
-# Here, the log is right, and a program that reads it fails on a kind of record that it does not know. Which kind is new, and since when? `stats --by type` counts the records by type and value version. `dump PARTITION --since-time TIME` prints each record with its version, such as `v3`.
+# Here, the log is right, but a program does not know one kind of its records. Which kind is new, and since when? `stats --by type` counts the records by type and value version. `dump PARTITION --since-time TIME` prints each record with its version, such as `v3`.
 #
 # If the broker was not 4.3.1, add `--kafka VERSION`, because releases read a log differently.
 
@@ -298,7 +286,7 @@ course.run_command("kafkagroups explain . --group fraud-check --topic payments -
 # - `▼`: the offset is lower than in an earlier record. Record 31 (25, no transaction) is later in the log than record 29 (30, in a transaction), so 25 wins, wherever the marker is.
 # - `deleted` (incidents 3 and 9): a tombstone of this offset followed.
 #
-# `timeline` lists a transactional commit at its marker, and a pending one at the commit itself:
+# In `timeline`, a commit of a transaction stands at the marker. If no marker has come yet, it stands at its own record:
 
 # %%
 course.run_command("kafkagroups timeline . --group fraud-check", shop)
@@ -306,17 +294,16 @@ course.run_command("kafkagroups timeline . --group fraud-check", shop)
 # %% [markdown]
 # ## Incident 5: 20 GB of parse errors a night
 #
-# You saw in lesson 03 why such a program fails. Now find who began, and when. `stats --by writer` has a row for each way in which a group commits.
+# You saw in lesson 03 why such a program fails. Now find who began, and when. `stats --by writer` has a row for each way in which a group commits. Its columns:
+#
+# - *epoch*: the leader epoch in the commits; a `t` means that they are in transactions
+# - *recs*: records in each commit; */min*: commits a minute; *med. s*: their median interval in seconds
 
 # %%
 folder = course.open_incident("parse_errors")
 
 # %%
 # course.run_command("kafkagroups stats . --by writer", folder)
-
-# %% [markdown]
-# - *epoch*: the leader epoch in the commits; `t`: in transactions
-# - *recs*: records in each commit; */min*: commits a minute; *med. s*: their median interval
 
 # %%
 # exercise: parse_first_offset, parse_group, parse_unreadable, parse_second_message
@@ -338,7 +325,7 @@ course.check("parse_second_message", parse_second_message)
 # %% [markdown]
 # ## Incident 6: a lag alarm for a group that does not exist
 #
-# A broker and a monitor disagree about which groups exist. `load` lists the groups of the broker, and `stats` all groups in the log. Then find out who wrote the groups that are in the log and not on the broker.
+# A broker and a monitor disagree about which groups exist. `load` lists the groups of the broker, and `stats` all groups in the log. Who wrote the groups that only the log has?
 
 # %%
 folder = course.open_incident("lag_of_the_dead")
@@ -364,7 +351,7 @@ course.check("dead_generation", dead_generation)
 # %% [markdown]
 # ## Incident 7: offsets are gone after the upgrade
 #
-# Offsets are gone as in incident 3, but before the retention time was over. The log has records of two releases, so begin with `stats --by type`. `load --until-time TIME` shows what a broker answered earlier, and `timeline --retention 7d` which deletions were expiries.
+# Offsets are gone as in incident 3, but before the retention time was over. The log has records of two releases, so begin with `stats --by type`. `load --until-time TIME` shows what a broker answered earlier. `timeline --retention 7d` shows which deletions were expiries.
 
 # %%
 folder = course.open_incident("after_the_upgrade")
@@ -392,7 +379,7 @@ course.check("upgrade_kept_group", upgrade_kept_group)
 # %% [markdown]
 # ## Incident 8: process B waits for stable offsets
 #
-# Incidents 8 and 9 are about offsets in transactions (lesson 08). Here, the broker answers that an offset is *unstable*. So ask which transactions are open, and who would end each of them. `edit --marker` ends a transaction in a copy, so that you can try a remedy.
+# Incidents 8 and 9 are about offsets in transactions (lesson 08). Here, the broker answers that an offset is *unstable*. So ask which transactions are open, and who would end each of them. `edit --marker` ends a transaction in a copy, to try a remedy.
 
 # %%
 folder = course.open_incident("endless_unstable")
@@ -420,7 +407,7 @@ course.check("unstable_offset_after", unstable_offset_after)
 # %% [markdown]
 # ## Incident 9: two offsets go back after a failover
 #
-# A running broker and a broker that loads the same log may disagree. Perhaps the two offsets went back for different reasons, so find out for each of them who wrote it. `diff . --coordinators` compares what the classic and the new coordinator answer after a load. `edit --roll --clean MS` closes the active segment of a copy, and cleans it at the time MS (milliseconds since 1970; any time after the last record will do).
+# A running broker and a broker that loads the same log may disagree. Find out for each of the two offsets who wrote it. `diff . --coordinators` compares what the classic and the new coordinator answer after a load. `edit --roll --clean MS` closes the active segment of a copy, and cleans it at the time MS (milliseconds since 1970; any time after the last record will do).
 
 # %%
 folder = course.open_incident("offset_goes_back")
@@ -483,7 +470,7 @@ course.check("cluster_cut_group", cluster_cut_group)
 # kafkagroups rescue plan . --out plan.json
 # ```
 #
-# The JSON file has the planned commits (`offsets`) and the others (`left_out`), with the reason (`why`). Shortened:
+# For each group, `offsets` has the commits that the plan sets, and `left_out` those that it does not set, with the reason (`why`). Shortened:
 #
 # ```
 # "coupon-check": {
@@ -496,7 +483,7 @@ course.check("cluster_cut_group", cluster_cut_group)
 # }
 # ```
 #
-# Only `offsets` are applied. Compare them with your answers. If an offset of `left_out` is the right one, copy its number into `offsets`, as `{"offset": NUMBER}`. If a group is missing, delete the file, and make the plan again with the options that the remedies of `check` name.
+# Compare `offsets` with your answers. If an offset of `left_out` is the right one, copy its number into `offsets`, as `{"offset": NUMBER}`. If a group is missing, delete the file, and make the plan again with the options that the remedies of `check` name.
 
 # %% [markdown]
 # The next cell starts a new broker (Kafka 4.3.1), applies your plan, and asks for each offset. Without Java, it compares your plan with the recorded answers of a real broker.
@@ -530,6 +517,14 @@ course.rescue_into_new_broker(folder / "plan.json")
 # | 10 | More partitions for the topic, two foreign records, an open transaction, and a damaged batch | Rescue the offsets into a new cluster |
 #
 # </details>
+
+# %% [markdown]
+# ## At 3 am
+#
+# 1. If groups begin at wrong positions, first stop their consumers, before they commit.
+# 2. Copy the partition to a folder COPY ([how](../docs/operator.md#how-to-copy-a-partition)). Until then, restart no broker, because a start may cut the log.
+# 3. Find your complaint in the table of "How an incident works". Run its first command with COPY and `--kafka VERSION`; it only reads. The incident shows the next ones.
+# 4. Repair when you know the cause: first in a copy, then with `--dry-run`, last with `--execute`.
 
 # %% [markdown]
 # ## What we left out, and why

@@ -168,8 +168,8 @@ def _explain(step: int, results: dict[int, str], is_open: bool) -> str:
             f"Records 5 and 6 belong to a transaction. {end}"
         )
     replaced = list(results.values()).count("value gone")
-    have = "record has" if replaced == 1 else "records have"
-    sentences = [f"{replaced or 'No'} {have} a newer one of the same key."]
+    are = "records are" if replaced > 1 else "record is"
+    sentences = [f"{replaced or 'No'} {are} replaced by a newer record of the same key."]
     sentences += [sentence for result in results.values() if (sentence := _RESULTS[result].sentence)]
     if is_open:
         sentences.append(_OPEN if step < len(_PASS_HOURS) else "The log grows until the transaction ends.")

@@ -26,10 +26,10 @@ from kafkagroups.errors import UsageError
 
 SEED = 14
 """The seed of the logs that `course.open_incident` writes."""
-CONCLUSIONS = ("The cause", "Do now, and do not", "Prevention")
-"""The sections of a worked solution around its steps, which follow the cause."""
-_LINES = re.compile(r"(\d+) from `(.+?)`")
-_STEP = re.compile(r"### (.+?)\n\n```sh\n(.+?)\n```\n\nLook at: (.+?)\n\n(.+?)(?=\n\n### |$)", re.DOTALL)
+CONCLUSIONS = ("In short", "Do now, and do not", "Prevention")
+"""The sections of a worked solution around its steps, which follow the first one."""
+_LINES = re.compile(r"(\d+) lines? from `(.+?)`")
+_STEP = re.compile(r"### (.+?)\n\n```sh\n(.+?)\n```\n\nShown of the output: (.+?)\n\n(.+?)(?=\n\n### |$)", re.DOTALL)
 # The chart of an incident, in pixels of the picture.
 _HEIGHT = 220
 _LEFT = 10
@@ -101,7 +101,7 @@ class Question:
 class Step:
     """One question, the command that answers it, and what its output proves.
 
-    `lines` are the lines of the output to look at, in pairs: how many, and how the first of them begins.
+    The output is shortened to `lines`, which are pairs: how many lines, and how the first of them begins.
     """
 
     question: str
@@ -235,10 +235,10 @@ def show_worked_solution(name: str) -> None:
     folder = make_scratch_folder() / incident.folder_name
     write_incident(incident, folder)
     parts = [f"**{title}**\n\n{text}" for title, text in incident.conclusions.items()]
-    # The cause comes first, so that a reader knows what the steps prove.
+    # "In short" comes first, so that a reader knows what the steps prove.
     for number, step in enumerate(incident.worked_solution, 1):
         output = f"```text\n$ {step.command}\n{_run_step(step, folder)}\n```"
-        parts.insert(number, f"**{step.question}**\n\n{output}\n\n{step.proof}")
+        parts.insert(number, f"**Step {number}: {step.question}**\n\n{output}\n\n{step.proof}")
     display(Page("\n\n".join(parts)))  # type: ignore[no-untyped-call]
 
 
@@ -288,7 +288,7 @@ def _run_step(step: Step, folder: Path) -> str:
         if first is None:
             raise UsageError(f"{step.command}: no line of the output begins with {start!r}")
         if first > end:
-            shown.append("…")
+            shown.append("… (lines left out)")
         end = first + int(count)
         shown += lines[first:end]
-    return "\n".join([*shown, "…"] if end < len(lines) else shown)
+    return "\n".join([*shown, "… (lines left out)"] if end < len(lines) else shown)

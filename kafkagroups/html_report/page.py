@@ -143,7 +143,7 @@ def read_stories(topic: OpenTopic, activity: Activity, stats: Stats) -> tuple[li
     for log in topic.logs:
         groups = [group for number, group in wanted if number == log.partition]
         for group, group_log in load_group_logs(topic.part(log), groups)[1].items() if groups else ():
-            history = build_history(group_log, log.partition, log.start_offset, skips_routine=True)
+            history = build_history(group_log, log.partition, log.start_offset)
             told = [event for event in history.events if event.event in TOLD and not event.is_routine]
             events[log.partition, group] = told
     stories = [Story(group, number, events[number, group]) for number, group in wanted if events[number, group]]

@@ -54,7 +54,6 @@ def run(args: Options) -> int:
 
 def _print_stats(args: Options, topic: Topic, statistics: stats.Stats) -> None:
     top = args.top or DEFAULT_ROWS
-    rules = topic.dialect
     partitions = statistics.partitions
     largest = sorted(partitions.items(), key=lambda item: -item[1].bytes)[:top]
     commits, aborts = (statistics.total(f"{kind}_markers") for kind in ("commit", "abort"))
@@ -74,8 +73,8 @@ def _print_stats(args: Options, topic: Topic, statistics: stats.Stats) -> None:
     print_table(
         (statistics.by, "part.", "records", "bytes", "dead", "live", "live bytes", "tombst."),
         [_list_cells(name, count, statistics.by, commits + aborts) for name, count in rows[:top]],
-        note=f"A record is live if a Kafka {rules.kafka} broker ({rules.coordinator} coordinator) answers from it, or "
-        "if its transaction is open.",
+        note=f"A record is live if a Kafka {topic.dialect.kafka} broker ({topic.dialect.coordinator} coordinator) "
+        "answers from it, or if its transaction is open.",
     )
     _print_writers(statistics, top)
     if commits or aborts:
@@ -102,8 +101,7 @@ def _print_stats(args: Options, topic: Topic, statistics: stats.Stats) -> None:
             f"(at {stats.RECORDS_LOADED_PER_SECOND / 1e6:.1f} million records per second, measured on two cores)."
         )
     # The change of the partition count is a finding.
-    answers.print_topic_partitions(replace(statistics.topic_partitions, changed=None), rules.coordinator)
-    answers.print_gaps({number: part.gaps for number, part in partitions.items()})
+    answers.print_topic_partitions(replace(statistics.topic_partitions, changed=None), topic.dialect.coordinator)
 
 
 def _print_moved_offsets(topic: Topic, moved: list[stats.MovedOffset], top: int) -> None:
@@ -205,7 +203,8 @@ def _print_open_transactions(statistics: stats.Stats) -> None:
 def _print_cleaning(statistics: stats.Stats, largest: list[tuple[int | None, stats.PartitionStats]]) -> None:
     rows = []
     for number, part in largest:
-        reason = f"txn {part.last_stable_offset}" if part.is_stopped_by_transaction else "active"
+        is_stopped = part.first_uncleanable_offset < part.active_base_offset
+        reason = f"txn {part.last_stable_offset}" if is_stopped else "active"
         rows.append((number, part.first_uncleanable_offset, reason, *_CLEANING(part)))
     print_table(
         ("part.", "stops at", "because of", "bytes there", "frees bytes", "cleaned to", "cleaned (UTC)"),

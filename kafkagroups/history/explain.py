@@ -83,7 +83,7 @@ def add_details(group_log: GroupLog, retention_ms: int | None = None) -> dict[in
     dialect = group_log.dialect
     for partition, run in groupby(group_log, key=attrgetter("partition")):
         entries = list(run)
-        history = build_history(group_log, partition, start_offset=0, skips_routine=True, retention_ms=retention_ms)
+        history = build_history(group_log, partition, start_offset=0, retention_ms=retention_ms)
         histories[partition] = history
         sentences: dict[int, list[str]] = {}
         for event in history.events:

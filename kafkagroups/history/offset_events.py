@@ -64,16 +64,14 @@ def has_same_topic(commit: GroupRecord, later: GroupRecord) -> bool | None:
 class OffsetEvents:
     """The events of a group's offsets in one partition.
 
-    `group` has the events of the group itself. `pending` has the pending offsets by producer id. If `skips_routine` is
-    true, commits that only move an offset forward have no event. `retention_ms` is the broker's
-    offsets.retention.minutes in ms, if it is known. The caller sets `is_classic`, which says whether the classic
-    coordinator wrote the next record, and `next_ms`, the earliest time from its batch on.
+    `group` has the events of the group itself. `pending` has the pending offsets by producer id. `retention_ms` is the
+    broker's offsets.retention.minutes in ms, if it is known. The caller sets `is_classic`, which says whether the
+    classic coordinator wrote the next record, and `next_ms`, the earliest time from its batch on.
     """
 
-    def __init__(self, group: GroupEvents, *, skips_routine: bool = False, retention_ms: int | None = None) -> None:
+    def __init__(self, group: GroupEvents, retention_ms: int | None) -> None:
         self.group = group
         self.retention_ms = retention_ms
-        self.skips_routine = skips_routine
         self.is_classic = True
         self.next_ms = MAX_INT64
         self.committed: dict[TopicPartition, GroupRecord] = {}
@@ -119,11 +117,10 @@ class OffsetEvents:
         unread = ""
         if position is not None and position.is_set and self._is_by_member(record):
             unread = f"; nothing shows that the group has read up to {position.now}"
-        is_skipped = is_routine and self.skips_routine and not ahead
         known = self._first_records.setdefault(key, {}).setdefault(offset, record.offset)
         if old is None and not record.is_pending and self._describe_committer(record) == _NO_MEMBER:
             by = f"; {_NO_MEMBER}"
-        what = "" if is_skipped else f"{self._describe_commit(record, old, new_id)}{by}{new_id}."
+        what = f"{self._describe_commit(record, old, new_id)}{by}{new_id}."
         if old is None and key in self._deleted and offset > self._deleted[key].commit.value.offset and not new_id:
             record.entry.skipped = True
             record.entry.what = what
@@ -131,8 +128,7 @@ class OffsetEvents:
         if was_of_old_topic:
             del self.positions[key]
         self._store(key, record, offset, old)
-        if not is_skipped:
-            yield self._event(at, name, what, key, is_routine=is_routine, **moved, **fields)
+        yield self._event(at, name, what, key, is_routine=is_routine, **moved, **fields)
         if old is not None and (ahead or is_back):
             new_id += f"; {old.value.offset} was a position in the topic before" if was_of_old_topic else ""
             origin = self._describe_origin(old, record)

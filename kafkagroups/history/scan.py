@@ -80,7 +80,7 @@ def _find_unrevoked(partition: Partition) -> Iterator[str]:
 
 
 def _replay(partition: Partition, log: GroupLog, stats: Stats) -> Iterator[Finding]:
-    history = build_history(log, partition.number, partition.loaded.start_offset, skips_routine=True)
+    history = build_history(log, partition.number, partition.loaded.start_offset)
     group = log.group
     command = ["kafkagroups", "timeline", partition.log.path, *partition.rule_options, f"--group={group}"]
     find = partial(partition.finding, group=group, command=command)

@@ -160,11 +160,6 @@ class PartitionStats(Count):
     """The base offsets of the segments before which whole segments are missing, although no cleaner came so far."""
 
     @property
-    def is_stopped_by_transaction(self) -> bool:
-        """Whether an open transaction, and not the active segment, stops the cleaner."""
-        return self.first_uncleanable_offset < self.active_base_offset
-
-    @property
     def is_left_out(self) -> bool:
         """Whether the cleaner has not cleaned most of what it can, and a pass would free at least half of that.
 
@@ -399,7 +394,7 @@ class Stats:
                 "share_of_partition": writer.commits / self.count_commits(writer.partition),
                 "commits_per_minute": writer.commits_per_minute,
             }
-            for writer in sort_writers(self.writers)
+            for writer in sorted(self.writers, key=lambda writer: (-writer.commits, *astuple(writer)[:4]))
         ]
 
     @property
@@ -436,11 +431,6 @@ def sort_rows(stats: Stats) -> list[tuple[object, Count]]:
 def sort_moved(moved: Sequence[MovedOffset]) -> list[MovedOffset]:
     """Those that a broker can lose stand first."""
     return sorted(moved, key=lambda offset: not offset.is_newest_old)
-
-
-def sort_writers(writers: Sequence[WriterCount]) -> list[WriterCount]:
-    """The one with the most commits stands first."""
-    return sorted(writers, key=lambda writer: (-writer.commits, *astuple(writer)[:4]))
 
 
 def _partition_json(partition: PartitionStats) -> dict[str, Any]:

@@ -197,7 +197,7 @@ def build_timeline(topic: OpenTopic, group: str, question: Question, *, shows_al
     for partition in sorted(group_log.steps, key=lambda number: -1 if number is None else number):
         loaded = groups.partitions[partition]
         gaps = loaded.gaps or ()
-        history = build_history(group_log, partition, loaded.start_offset, gaps, retention_ms=question.retention_ms)
+        history = build_history(group_log, partition, loaded.start_offset, gaps, question.retention_ms)
         _name_deleted_with(topic, group, history.events)
         all_events += add_storms(history.events)
         members = history.group.state.find_members_by_partition(history.offsets.topic_ids)
@@ -395,15 +395,16 @@ class PartitionHistory:
 
 
 def build_history(
-    log: GroupLog, partition: int | None, start_offset: int, gaps: Iterable[Gap] = (), **options: Any
+    log: GroupLog, partition: int | None, start_offset: int, gaps: Iterable[Gap] = (), retention_ms: int | None = None
 ) -> PartitionHistory:
-    """Return the history of a group in one partition, from its log. `options` are those of OffsetEvents.
+    """Return the history of a group in one partition, from its log.
 
-    `start_offset` is the first offset of the log, and `gaps` are its damaged bytes. There are no events if the
-    partition has no record of the group. What a record did is told by the coordinator that wrote it.
+    `start_offset` is the first offset of the log, `gaps` are its damaged bytes, and `retention_ms` is the broker's
+    offsets.retention.minutes, if it is known. There are no events if the partition has no record of the group. What a
+    record did is told by the coordinator that wrote it.
     """
     steps = log.steps.get(partition, [])
-    offsets = OffsetEvents(GroupEvents(partition), **options)
+    offsets = OffsetEvents(GroupEvents(partition), retention_ms)
     classic_ranges = log.find_classic_ranges(partition)
     firsts = [first for first, _ in classic_ranges]
     history = PartitionHistory(steps, offsets)

@@ -143,7 +143,7 @@ def read_stories(topic: OpenTopic, activity: Activity, stats: Stats) -> tuple[li
     for log in topic.logs:
         groups = [group for number, group in wanted if number == log.partition]
         for group, group_log in load_group_logs(topic.part(log), groups)[1].items() if groups else ():
-            history = build_history(group_log, log.partition, log.start_offset, skips_routine=True)
+            history = build_history(group_log, log.partition, log.start_offset)
             told = [event for event in history.events if event.event in TOLD and not event.is_routine]
             events[log.partition, group] = told
     stories = [Story(group, number, events[number, group]) for number, group in wanted if events[number, group]]
@@ -181,20 +181,6 @@ class LogFacts:
     @property
     def assumptions(self) -> list[str]:
         return list(describe_topic(self.stats.topic_partitions, self.topic.dialect.coordinator))
-
-    @property
-    def losses(self) -> list[tuple[int | None, str, int | None, Sequence[str]]]:
-        """What is lost because a partition does not load, and what a broker's recovery cuts off.
-
-        Each loss is the partition, why, the record where it begins, and the ids of the groups that lose something.
-        """
-        checks = self.check.partitions
-        failures = [(number, one.error, one.record_offset, one.groups_lost) for number, one in checks.items()]
-        damages = [(number, loaded.damage) for number, loaded in self.groups.partitions.items()]
-        return [
-            *((number, error, record, groups) for number, error, record, groups in failures if error is not None),
-            *((number, str(damage), damage.offset, damage.groups_after) for number, damage in damages if damage),
-        ]
 
     @property
     def open_transactions(self) -> list[tuple[int | None, OpenTransaction]]:

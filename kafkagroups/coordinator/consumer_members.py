@@ -36,15 +36,7 @@ Epochs = dict[str, dict[int, int]]
 Partitions = Mapping[str, Collection[int]]
 
 NEW_METADATA = ConsumerGroupMemberMetadataValue(
-    instance_id=None,
-    rack_id=None,
-    client_id="",
-    client_host="",
-    subscribed_topic_names=(),
-    subscribed_topic_regex="",
-    rebalance_timeout_ms=-1,
-    server_assignor=None,
-    classic_member_metadata=None,
+    instance_id=None, rack_id=None, server_assignor=None, classic_member_metadata=None
 )
 
 

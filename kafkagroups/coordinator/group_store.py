@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar
 from kafkagroups.coordinator.clock import Clock
 from kafkagroups.coordinator.consumer_members import ConsumerMember, Partitions
 from kafkagroups.coordinator.logs import OffsetsLogs
-from kafkagroups.coordinator.messages import CommitErrors, Errors, FetchedOffset, Refusal, ResponseFuture
+from kafkagroups.coordinator.messages import CommitErrors, Errors, Refusal, ResponseFuture
 from kafkagroups.coordinator.settings import Settings
 from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.living_groups import Cancellable, ClassicGroup, LivingGroup, LivingShard
@@ -331,28 +331,6 @@ class GroupStore(ABC):
 
         A Dead or unknown group has neither.
         """
-
-    def get_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition] | None, *, require_stable: bool
-    ) -> dict[TopicPartition, FetchedOffset]:
-        """Return the group's offsets for the partitions; None: all committed offsets. No offset is -1 without an error.
-
-        With `require_stable`, a partition that has a pending commit gets UNSTABLE_OFFSET_COMMIT.
-        """
-        committed, is_pending = self.find_offsets(group_id)
-        fetched = {}
-        for partition in committed if partitions is None else partitions:
-            offset = committed.get(partition)
-            if require_stable and is_pending(partition):
-                fetched[partition] = FetchedOffset(error=Errors.UNSTABLE_OFFSET_COMMIT)
-            elif offset is None:
-                fetched[partition] = FetchedOffset()
-            else:
-                topic_id = offset.topic_id if self.settings.is_at_least(4, 0) else None
-                fetched[partition] = FetchedOffset(
-                    offset.offset, offset.metadata, offset.leader_epoch, topic_id=topic_id
-                )
-        return fetched
 
     def split_by_partition(self, group_ids: Sequence[str]) -> list[Sequence[str]]:
         return [group_ids] if group_ids else []

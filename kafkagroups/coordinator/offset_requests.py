@@ -322,26 +322,39 @@ class OffsetRequests(ConsumerGroupRequests):
         return self.manager.write(request.group_id, partial(self._fetch, request), _refuse_fetch)
 
     def _fetch(self, request: messages.OffsetFetchRequest) -> Result[messages.OffsetFetchResult]:
-        """If the request names topics by id, leave out offsets that were committed for another topic of the name."""
         group = self.manager.find_modern_group(request.group_id)
         if group is not None:
             self._validate_modern_fetch(group, request.member_id, request.member_epoch)
-        requested_partitions = None if request.partitions is None else list(request.partitions)
-        offsets = self.manager.get_offsets(
-            request.group_id, requested_partitions, require_stable=request.require_stable
-        )
-        for partition, offset in list(offsets.items()):
-            present_id = self.validator.topic_ids.get(partition.topic)
-            is_other_topic = request.by_topic_id and offset.topic_id not in (None, present_id)
-            if is_other_topic and requested_partitions is not None:
-                offsets[partition] = messages.FetchedOffset()
+        committed, is_pending = self.manager.find_offsets(request.group_id)
+        offsets = {}
+        for partition in committed if request.partitions is None else request.partitions:
             if self.validator.authorize("DESCRIBE", "TOPIC", partition.topic):
-                continue
-            if requested_partitions is None:
-                del offsets[partition]
-            else:
+                is_unstable = request.require_stable and is_pending(partition)
+                offset = committed.get(partition)
+                offsets[partition] = self._show_offset(request, partition, offset, is_unstable=is_unstable)
+            elif request.partitions is not None:
                 offsets[partition] = messages.FetchedOffset(error=Errors.TOPIC_AUTHORIZATION_FAILED)
         return Result(messages.OffsetFetchResult(Errors.NONE, offsets))
+
+    def _show_offset(
+        self,
+        request: messages.OffsetFetchRequest,
+        partition: TopicPartition,
+        offset: OffsetAndMetadata | None,
+        *,
+        is_unstable: bool,
+    ) -> messages.FetchedOffset:
+        """No offset is -1 without an error, and so is one that was committed for another topic of the name, if the
+        request names topics by id.
+        """
+        if is_unstable:
+            return messages.FetchedOffset(error=Errors.UNSTABLE_OFFSET_COMMIT)
+        topic_id = None if offset is None or self.settings.is_before(4, 0) else offset.topic_id
+        names_by_id = request.by_topic_id and request.partitions is not None
+        is_of_other_topic = names_by_id and topic_id not in (None, self.validator.topic_ids.get(partition.topic))
+        if offset is None or is_of_other_topic:
+            return messages.FetchedOffset()
+        return messages.FetchedOffset(offset.offset, offset.metadata, offset.leader_epoch, topic_id=topic_id)
 
     @check_fields
     def offset_fetch_from_zookeeper(

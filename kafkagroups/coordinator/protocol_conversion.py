@@ -80,7 +80,6 @@ def build_metadata(member: ClassicMember, subscription_bytes: bytes) -> Consumer
         client_id=member.client_id,
         client_host=member.client_host,
         subscribed_topic_names=sort_names(subscription.topics),
-        subscribed_topic_regex="",
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         server_assignor=None,
         classic_member_metadata=ClassicMemberMetadata(
@@ -154,7 +153,6 @@ def encode_target(image: TopicImage, target: Partitions, subscription: bytes) ->
             for topic_id, partitions in target.items()
             if topic_id in names
         ),
-        user_data=None,
     )
     return consumer_protocol.encode_versioned(
         consumer_protocol.VersionedMessage(int.from_bytes(subscription[:2], "big"), assignment)

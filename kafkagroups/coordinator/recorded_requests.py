@@ -384,16 +384,11 @@ def consumer_group_describe(coordinator: GroupCoordinator, request: Request) -> 
 
 def _write_consumer(described: DescribedConsumer, names: Mapping[str, str]) -> Json:
     member = described.member
-    metadata = member.metadata
+    shown = ("instance_id", "rack_id", "client_id", "client_host", "subscribed_topic_names", "subscribed_topic_regex")
     return {
         "memberId": member.member_id,
-        "instanceId": metadata.instance_id,
-        "rackId": metadata.rack_id,
         "memberEpoch": member.epoch,
-        "clientId": metadata.client_id,
-        "clientHost": metadata.client_host,
-        "subscribedTopicNames": list(metadata.subscribed_topic_names),
-        "subscribedTopicRegex": metadata.subscribed_topic_regex,
+        **{_find_json_names(name)[-1]: write_json(getattr(member.metadata, name)) for name in shown},
         "assignment": _write_partitions(described.owned, names),
         "targetAssignment": _write_partitions(described.target, names),
         "memberType": 0 if member.uses_classic_protocol else 1,

@@ -149,14 +149,16 @@ def _refuse_type(expected: str, value: Any) -> UsageError:
 
 
 def check_fields(method: Callable[P, R]) -> Callable[P, R]:
-    """Check the arguments of a method before it runs."""
+    """Check the arguments of a method, or the fields of a request, before it runs."""
     signature = inspect.signature(method)
     checks = _find_checks(method)
 
     @wraps(method)
     def check_and_call(*args: P.args, **kwargs: P.kwargs) -> R:
         call = signature.bind(*args, **kwargs)
-        _check_arguments(call, checks)
+        for name, value in call.arguments.items():
+            if name in checks:
+                call.arguments[name] = check_field(name, checks[name], value)
         return method(*call.args, **call.kwargs)
 
     return check_and_call
@@ -166,25 +168,16 @@ def check_fields_of(
     request_class: Callable[P, Request],
 ) -> Callable[[Callable[[Verbs, Request], R]], Callable[Concatenate[Verbs, P], R]]:
     """Return a decorator for a method that takes a request object: callers pass the fields, which it checks."""
-    signature = inspect.signature(request_class)
-    checks = _find_checks(request_class)
+    build = check_fields(request_class)
 
     def decorate(method: Callable[[Verbs, Request], R]) -> Callable[Concatenate[Verbs, P], R]:
         @wraps(method)
-        def check_and_call(verbs: Verbs, /, *args: P.args, **kwargs: P.kwargs) -> R:
-            call = signature.bind(*args, **kwargs)
-            _check_arguments(call, checks)
-            return method(verbs, request_class(*call.args, **call.kwargs))
+        def build_and_call(verbs: Verbs, /, *args: P.args, **kwargs: P.kwargs) -> R:
+            return method(verbs, build(*args, **kwargs))
 
         own = inspect.signature(method)
-        parameters = [next(iter(own.parameters.values())), *signature.parameters.values()]
-        check_and_call.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
-        return check_and_call
+        parameters = [next(iter(own.parameters.values())), *inspect.signature(request_class).parameters.values()]
+        build_and_call.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+        return build_and_call
 
     return decorate
-
-
-def _check_arguments(call: inspect.BoundArguments, checks: Mapping[str, Check]) -> None:
-    for name, value in call.arguments.items():
-        if name in checks:
-            call.arguments[name] = check_field(name, checks[name], value)

@@ -61,12 +61,7 @@ class Surroundings(TypedDict, total=False):
 
 
 APIS_WITH_REQUIRED_GROUP_ID = (
-    "JOIN_GROUP",
-    "SYNC_GROUP",
-    "HEARTBEAT",
-    "LEAVE_GROUP",
-    "TXN_OFFSET_COMMIT",
-    "OFFSET_DELETE",
+    *("JOIN_GROUP", "SYNC_GROUP", "HEARTBEAT", "LEAVE_GROUP", "TXN_OFFSET_COMMIT", "OFFSET_DELETE"),
     "CONSUMER_GROUP_DESCRIBE",
 )
 """The requests that refuse the group id "". Other requests accept it, because old clients committed offsets with it."""

@@ -53,17 +53,17 @@ class ConsumerSettings:
 
 
 def read_consumer_settings(properties: Mapping[str, Any]) -> ConsumerSettings:
-    values: dict[str, Any] = {}
-    for name in ConsumerSettings.__dataclass_fields__:
-        if (value := properties.get("group.consumer." + name.replace("_", "."))) is None:
-            continue
-        if name == "assignors":
-            values[name] = tuple(part.strip() for part in str(value).split(","))
-        elif name == "migration_policy":
-            values[name] = str(value).lower()
-        else:
-            values[name] = int(value)
+    values: dict[str, Any] = _read_numbers(ConsumerSettings, "group.consumer.", properties)
+    if "group.consumer.assignors" in properties:
+        values["assignors"] = tuple(part.strip() for part in str(properties["group.consumer.assignors"]).split(","))
+    if "group.consumer.migration.policy" in properties:
+        values["migration_policy"] = str(properties["group.consumer.migration.policy"]).lower()
     return ConsumerSettings(**values)
+
+
+def _read_numbers(cls: type[Any], prefix: str, properties: Mapping[str, Any]) -> dict[str, int]:
+    keys = {setting.name: prefix + setting.name.replace("_", ".") for setting in fields(cls) if setting.type == "int"}
+    return {name: int(properties[key]) for name, key in keys.items() if key in properties}
 
 
 @dataclass(frozen=True)
@@ -126,15 +126,15 @@ def read_settings(kafka: str, properties: Mapping[str, Any]) -> Settings:
     default_max_session_timeout_ms = 300_000 if is_before_2_0 else defaults.group_max_session_timeout_ms
 
     minutes = int(properties.get("offsets.retention.minutes", default_retention_minutes))
-    numbers: dict[str, int] = {"group_max_session_timeout_ms": default_max_session_timeout_ms}
-    for setting in fields(Settings):
-        name = setting.name.replace("_", ".")
-        if setting.type == "int" and name in properties:
-            numbers[setting.name] = int(properties[name])
+    numbers = {
+        "group_max_session_timeout_ms": default_max_session_timeout_ms,
+        **_read_numbers(Settings, "", properties),
+        "offsets_retention_ms": minutes * MINUTE_MS,
+    }
     return Settings(
         kafka,
         offsets_topic_compression_codec=CompressionType(int(properties.get("offsets.topic.compression.codec", 0))),
         zookeeper=bool(properties.get("zookeeper.connect", defaults.is_before(3, 0))),
         consumer=read_consumer_settings(properties),
-        **{**numbers, "offsets_retention_ms": minutes * MINUTE_MS},
+        **numbers,
     )

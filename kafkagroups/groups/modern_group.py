@@ -42,8 +42,8 @@ from kafkagroups.records.streams_group import (
     StreamsGroupTopologyValue,
 )
 
-Copies = dict[str, dict[int, set[str]]]
-"""For each subtopology and task number, the ids of the processes that copy the task's state or prepare to run it."""
+Processes = dict[str, dict[int, set[str]]]
+"""For each subtopology and task number, the ids of the processes that have the task."""
 
 
 @dataclass
@@ -53,14 +53,14 @@ class Owners:
     In a consumer group, `epochs` has the owner's member epoch, by which Kafka identifies it, for each topic id and
     partition.
 
-    In a streams group, the other fields have process ids, by subtopology and task number. `active` contains the id of
-    the process that runs the task.
+    In a streams group, the other fields have process ids: those of the one process that runs an active task, of those
+    that copy its state, and of those that prepare to run it.
     """
 
     epochs: dict[str, dict[int, int]] = field(default_factory=dict)
-    active: dict[str, dict[int, str]] = field(default_factory=dict)
-    standby: Copies = field(default_factory=dict)
-    warmup: Copies = field(default_factory=dict)
+    active: Processes = field(default_factory=dict)
+    standby: Processes = field(default_factory=dict)
+    warmup: Processes = field(default_factory=dict)
 
     def add_assignment(self, assignment: Any, epoch: int, process_id: str | None, kafka: Version) -> None:
         """Make a member the owner of the partitions or tasks in its assignment.
@@ -72,20 +72,16 @@ class Owners:
             for topics in (assignment.assigned_partitions, assignment.partitions_pending_revocation):
                 self._add_partitions(topics, epoch, SECOND_OWNER.applies_to(kafka))
         elif process_id is not None and _checks_tasks(assignment, kafka):
-            for active, standby, warmup in _task_lists(assignment):
-                self._add_tasks(active, process_id)
-                _add_copies(self.standby, standby, process_id)
-                _add_copies(self.warmup, warmup, process_id)
+            for processes, tasks in self._pair_tasks(assignment):
+                _add_process(processes, tasks, process_id, is_exclusive=processes is self.active)
 
     def remove_assignment(self, assignment: Any, epoch: int, process_id: str | None, kafka: Version) -> None:
         if isinstance(assignment, consumer_group.ConsumerGroupCurrentMemberAssignmentValue):
             for topics in (assignment.assigned_partitions, assignment.partitions_pending_revocation):
                 self._remove_partitions(topics, epoch, SECOND_OWNER.applies_to(kafka))
         elif _checks_tasks(assignment, kafka):
-            for active, standby, warmup in _task_lists(assignment):
-                self._remove_tasks(active, process_id)
-                _remove_copies(self.standby, standby, process_id)
-                _remove_copies(self.warmup, warmup, process_id)
+            for processes, tasks in self._pair_tasks(assignment):
+                _remove_process(processes, tasks, process_id, is_exclusive=processes is self.active)
 
     def _add_partitions(self, topics: Iterable[Any], epoch: int, refuses_second_owner: bool) -> None:
         for topic_id, partitions in _numbers_by_id(topics, "topic_id").items():
@@ -118,66 +114,54 @@ class Owners:
             if not epochs:
                 del self.epochs[topic_id]
 
-    def _add_tasks(self, tasks: Iterable[Any], process_id: str) -> None:
-        for subtopology, numbers in _numbers_by_id(tasks, "subtopology_id").items():
-            processes = self.active.setdefault(subtopology, {})
-            for number in numbers:
-                if number in processes:
-                    raise LoadFailed(
-                        f"task {subtopology}_{number} cannot get the process {process_id!r}, "
-                        f"because {processes[number]!r} has it"
-                    )
-                processes[number] = process_id
-
-    def _remove_tasks(self, tasks: Iterable[Any], process_id: str | None) -> None:
-        for subtopology, numbers in _numbers_by_id(tasks, "subtopology_id").items():
-            if subtopology not in self.active:
-                raise LoadFailed(f"no task of subtopology {subtopology} has a process, expected {process_id!r}")
-            processes = self.active[subtopology]
-            for number in numbers:
-                previous = processes.pop(number, None)
-                if previous != process_id:
-                    raise LoadFailed(
-                        f"task {subtopology}_{number} has the process {previous!r}, expected {process_id!r}"
-                    )
-            if not processes:
-                del self.active[subtopology]
+    def _pair_tasks(self, value: StreamsGroupCurrentMemberAssignmentValue) -> list[tuple[Processes, Any]]:
+        """Return the tasks that a member keeps, and then those that it must give back, each with the processes that
+        have such tasks.
+        """
+        return [
+            (self.active, value.active_tasks),
+            (self.standby, value.standby_tasks),
+            (self.warmup, value.warmup_tasks),
+            (self.active, value.active_tasks_pending_revocation),
+            (self.standby, value.standby_tasks_pending_revocation),
+            (self.warmup, value.warmup_tasks_pending_revocation),
+        ]
 
 
-def _add_copies(copies: Copies, tasks: Iterable[Any], process_id: str) -> None:
+def _add_process(processes: Processes, tasks: Iterable[Any], process_id: str, *, is_exclusive: bool) -> None:
     for subtopology, numbers in _numbers_by_id(tasks, "subtopology_id").items():
-        processes = copies.setdefault(subtopology, {})
+        ids_by_number = processes.setdefault(subtopology, {})
         for number in numbers:
-            processes.setdefault(number, set()).add(process_id)
+            ids = ids_by_number.setdefault(number, set())
+            if is_exclusive and ids:
+                raise LoadFailed(
+                    f"task {subtopology}_{number} cannot get the process {process_id!r}, because {min(ids)!r} has it"
+                )
+            ids.add(process_id)
 
 
-def _remove_copies(copies: Copies, tasks: Iterable[Any], process_id: str | None) -> None:
+def _remove_process(processes: Processes, tasks: Iterable[Any], process_id: str | None, *, is_exclusive: bool) -> None:
+    """Kafka's map of exclusive tasks forgets a task without a process, and so a member without one can remove it."""
     for subtopology, numbers in _numbers_by_id(tasks, "subtopology_id").items():
-        if subtopology not in copies:
-            raise LoadFailed(f"no copy of a task of subtopology {subtopology} has a process, expected {process_id!r}")
-        processes = copies[subtopology]
+        if subtopology not in processes:
+            raise LoadFailed(f"no task of subtopology {subtopology} has a process, expected {process_id!r}")
+        ids_by_number = processes[subtopology]
         for number in numbers:
-            if process_id is None or process_id not in processes.get(number, ()):
-                raise LoadFailed(f"no copy of task {subtopology}_{number} has the process {process_id!r}")
-            processes[number].remove(process_id)
-        if not processes:
-            del copies[subtopology]
+            ids = ids_by_number.get(number, set())
+            is_forgotten = is_exclusive and not ids and process_id is None
+            if process_id not in ids and not is_forgotten:
+                raise LoadFailed(
+                    f"task {subtopology}_{number} has the processes {sorted(ids)}, expected {process_id!r}"
+                )
+            ids -= {process_id}
+            if is_exclusive:
+                ids_by_number.pop(number, None)
+        if not ids_by_number:
+            del processes[subtopology]
 
 
 def _checks_tasks(assignment: Any, kafka: Version) -> bool:
     return isinstance(assignment, StreamsGroupCurrentMemberAssignmentValue) and SECOND_TASK_OWNER.applies_to(kafka)
-
-
-def _task_lists(value: StreamsGroupCurrentMemberAssignmentValue) -> tuple[tuple[Any, Any, Any], ...]:
-    """Return the active, standby and warm-up tasks that a member keeps, and then those that it must give back."""
-    return (
-        (value.active_tasks, value.standby_tasks, value.warmup_tasks),
-        (
-            value.active_tasks_pending_revocation,
-            value.standby_tasks_pending_revocation,
-            value.warmup_tasks_pending_revocation,
-        ),
-    )
 
 
 def _numbers_by_id(entries: Iterable[Any], id_field: str) -> dict[str, set[int]]:

@@ -167,7 +167,9 @@ def test_the_generation_after_the_last_one(kafka):
 def test_every_parameter_is_checked(method):
     """Each parameter of a request is declared with its type, except flags."""
     parameters = set(inspect.signature(getattr(GroupCoordinator, method)).parameters) - {"self"} - FLAGS
-    declared = inspect.getclosurevars(getattr(GroupCoordinator, method)).nonlocals.get("checks", {})
+    held = inspect.getclosurevars(getattr(GroupCoordinator, method)).nonlocals
+    held = inspect.getclosurevars(held["build"]).nonlocals if "build" in held else held
+    declared = held.get("checks", {})
     assert set(declared) == parameters
 
 

@@ -29,10 +29,10 @@ CEILINGS = {
     "html_report": 495,
     "kafka_tools": 414,
     "loading": 2083,
-    "log": 2421,
+    "log": 2420,
     "records": 1881,
     "repair": 2235,
-    "spark": 1702,
+    "spark": 1701,
     "synth": 621,
 }
 """The largest number of lines of code of each package."""

@@ -35,7 +35,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkagroups.errors import BadBytes, UsageError
-from kafkagroups.loading.columns import arrow_schema, columns_of, parse_columns, schema_ddl
+from kafkagroups.loading.columns import arrow_schema, columns_of, schema_ddl
 from kafkagroups.loading.load import OpenTopic, WholeTopic
 from kafkagroups.loading.partition_count import FoundPartitions
 from kafkagroups.loading.rows import decode_columns, read_table
@@ -55,9 +55,8 @@ if TYPE_CHECKING:
 
 ROW_COLUMNS = ("partition", "offset", "timestamp", "key", "value")
 _KEY = ("partition", "group", "topic", "topic_partition")
-_DECODED = parse_columns(
-    "type int?, name string?, group string?, topic string?, topic_partition int?, value_version int?, json string?, "
-    "error string?"
+_DECODED = columns_of(
+    "records", ("type", "name", "group", "topic", "topic_partition", "value_version", "json", "error")
 )
 _DECODE = "consumer_offsets_decode"
 _LOAD = "consumer_offsets_load"

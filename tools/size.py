@@ -32,8 +32,8 @@ CEILINGS = {
     "log": 2420,
     "records": 1881,
     "repair": 2235,
-    "spark": 1701,
-    "synth": 621,
+    "spark": 1700,
+    "synth": 608,
 }
 """The largest number of lines of code of each package."""
 NOT_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)

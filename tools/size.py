@@ -29,11 +29,11 @@ CEILINGS = {
     "html_report": 477,
     "kafka_tools": 414,
     "loading": 2083,
-    "log": 2421,
+    "log": 2420,
     "records": 1881,
     "repair": 2235,
-    "spark": 1702,
-    "synth": 621,
+    "spark": 1700,
+    "synth": 608,
 }
 """The largest number of lines of code of each package."""
 NOT_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)

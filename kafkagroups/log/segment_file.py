@@ -266,12 +266,18 @@ def find_frames(data: BytesLike, position: int = 0, *, any_magic: bool = False) 
 
 
 def find_frame(
-    data: BytesLike, position: int, *, any_magic: bool = False, data_start: int = 0, available: int | None = None
+    data: BytesLike,
+    position: int,
+    *,
+    any_magic: bool = False,
+    data_start: int = 0,
+    available: int | None = None,
+    max_batch_bytes: int | None = None,
 ) -> Frame:
     """Return the frame at one position of `data`, which begins at `data_start` of its segment.
 
     `available` bytes follow up to the end of the segment, by default those in `data`, which must have at least the
-    beginning of the batch up to its magic.
+    beginning of the batch up to its magic. `max_batch_bytes` can only raise the limit MAX_BATCH_BYTES; None: no limit.
     """
     available = len(data) - position if available is None else available
     start = data_start + position
@@ -305,21 +311,14 @@ def find_frame(
     if magic == 2 and position + _HEADER_BYTES <= len(data):
         (last_offset_delta,) = _int32.unpack_from(data, position + _LAST_OFFSET_DELTA_POSITION)
         last_offset = to_int64(offset + last_offset_delta)
-    return Frame(start, size, offset, last_offset, magic, FrameState.WHOLE)
-
-
-def mark_too_large(frame: Frame, max_batch_bytes: int) -> Frame:
-    """Return the frame, with the state TOO_LARGE if its batch is whole, but above the limit, which `max_batch_bytes`
-    can only raise.
-    """
-    max_content_bytes = max(max_batch_bytes, MAX_BATCH_BYTES)
-    if frame.state is not FrameState.WHOLE or frame.size - _MIN_BATCH_BYTES[2] <= max_content_bytes:
-        return frame
+    content_size = size - _MIN_BATCH_BYTES[2]
+    if max_batch_bytes is None or content_size <= MAX_BATCH_BYTES or content_size <= max_batch_bytes:
+        return Frame(start, size, offset, last_offset, magic, FrameState.WHOLE)
     reason = (
-        f"this batch has more than {max_content_bytes} bytes; to read it, raise --max-batch-bytes "
+        f"this batch has more than {max(max_batch_bytes, MAX_BATCH_BYTES)} bytes; to read it, raise --max-batch-bytes "
         "(max_batch_bytes in Python and Spark)"
     )
-    return frame._replace(state=FrameState.TOO_LARGE, reason=reason)
+    return Frame(start, size, offset, last_offset, magic, FrameState.TOO_LARGE, reason)
 
 
 def read_frames(file: SegmentFile, *, max_batch_bytes: int = MAX_BATCH_BYTES) -> Iterator[tuple[Frame, bytes]]:
@@ -334,26 +333,26 @@ def read_frames(file: SegmentFile, *, max_batch_bytes: int = MAX_BATCH_BYTES) ->
     start = 0
     wanted_bytes = _HEADER_BYTES
     while position < file.end:
-        if len(data) - start < wanted_bytes:
+        buffered_bytes = len(data) - start
+        if buffered_bytes < wanted_bytes:
             piece = file.read(max(wanted_bytes, _PIECE_BYTES))
             if not piece:  # Another process has truncated the file.
-                file.end = position + len(data) - start
+                file.end = position + buffered_bytes
             data = data[start:] + piece
             start = 0
+            buffered_bytes = len(data)
         left = file.end - position
-        if len(data) - start < min(_HEADER_BYTES, left):
+        if buffered_bytes < _HEADER_BYTES and buffered_bytes < left:
             continue
-        frame = find_frame(data, start, data_start=position - start, available=left)
-        if frame.size > MAX_BATCH_BYTES:
-            frame = mark_too_large(frame, max_batch_bytes)
-        if frame.state is FrameState.WHOLE and len(data) - start < frame.size:
+        frame = find_frame(data, start, data_start=position - start, available=left, max_batch_bytes=max_batch_bytes)
+        if frame.state is FrameState.WHOLE and buffered_bytes < frame.size:
             wanted_bytes = frame.size
             continue
         wanted_bytes = _HEADER_BYTES
         if frame.state is FrameState.ZEROS:
             count, is_zero = count_zeros(file)
             state = FrameState.ZEROS if is_zero else FrameState.DAMAGED
-            frame = frame._replace(size=len(data) - start + count, state=state)
+            frame = frame._replace(size=buffered_bytes + count, state=state)
         yield frame, data[start : start + frame.size]
         if frame.state is not FrameState.WHOLE:
             return

@@ -26,14 +26,13 @@ from kafkagroups.log import segment_file
 from kafkagroups.log.batch import CODEC, Batch, LogRecord
 from kafkagroups.log.batches import Damage, FoundBatch, Gap, Position, Recovery, StartFailure, parse_valid_batch
 from kafkagroups.log.compression import MAX_BATCH_BYTES
-from kafkagroups.log.segment_file import ByteRange, BytesLike, Frame, FrameState, SegmentFile, Zeros
+from kafkagroups.log.segment_file import ByteRange, BytesLike, FrameState, SegmentFile, Zeros
 
 _WINDOW_BYTES = 4 * 1024 * 1024
 _CHECKED_BYTES = 1024 * 1024 * 1024
 _CHECKED_BYTES_PER_BYTE = 64
 """How many bytes the searches in a log include in checksums at most: the first number, and the second for each byte of
 the log."""
-FramesWithBytes = Iterator[tuple[Frame, bytes]]
 
 
 @dataclass
@@ -201,29 +200,24 @@ class Log:
         folder was listed.
         """
         for segment in self.segments[self.find_segment(position) :]:
-            with self._open_frames(segment, position) as (frames, inode):
-                for frame, data in frames:
+            with self.open(segment) as file:
+                is_in_file = position is not None and (position.segment, position.inode) == (segment, file.inode)
+                if position is not None and is_in_file and position.byte <= file.end:
+                    file.seek(position.byte)
+                for frame, data in segment_file.read_frames(file, max_batch_bytes=self.max_batch_bytes):
+                    if frame.state is FrameState.ZEROS:
+                        if notes is not None and notes.zeros is None:
+                            notes.zeros = self.describe_zeros(segment, frame.position, frame.size)
+                        break
                     if frame.state is not FrameState.WHOLE:
-                        if frame.state is FrameState.ZEROS:
-                            if notes is not None and notes.zeros is None:
-                                notes.zeros = self.describe_zeros(segment, frame.position, frame.size)
-                            break
                         raise frame.make_error(segment)
-                    yield FoundBatch(frame, data, segment, inode, self.max_batch_bytes)
+                    yield FoundBatch(frame, data, segment, file.inode, self.max_batch_bytes)
 
     def find_segment(self, position: Position | None) -> int:
         if position is None:
             return 0
         count = sum(segment_file.base_offset_of(segment) <= position.next_offset for segment in self.segments)
         return max(0, count - 1)
-
-    @contextmanager
-    def _open_frames(self, segment: str, position: Position | None) -> Iterator[tuple[FramesWithBytes, int]]:
-        with self.open(segment) as file:
-            is_in_file = position is not None and (position.segment, position.inode) == (segment, file.inode)
-            if position is not None and is_in_file and position.byte <= file.end:
-                file.seek(position.byte)
-            yield segment_file.read_frames(file, max_batch_bytes=self.max_batch_bytes), file.inode
 
     def describe_zeros(self, segment: str, start: int, count: int) -> Zeros:
         later_segment_count = len(self.segments) - 1 - self.segments.index(segment)

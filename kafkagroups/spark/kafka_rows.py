@@ -35,7 +35,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkagroups.errors import BadBytes, UsageError
-from kafkagroups.loading.columns import arrow_schema, columns_of, parse_columns, schema_ddl
+from kafkagroups.loading.columns import arrow_schema, columns_of, schema_ddl
 from kafkagroups.loading.load import OpenTopic, WholeTopic
 from kafkagroups.loading.partition_count import FoundPartitions
 from kafkagroups.loading.rows import decode_columns, read_table
@@ -55,9 +55,8 @@ if TYPE_CHECKING:
 
 ROW_COLUMNS = ("partition", "offset", "timestamp", "key", "value")
 _KEY = ("partition", "group", "topic", "topic_partition")
-_DECODED = parse_columns(
-    "type int?, name string?, group string?, topic string?, topic_partition int?, value_version int?, json string?, "
-    "error string?"
+_DECODED = columns_of(
+    "records", ("type", "name", "group", "topic", "topic_partition", "value_version", "json", "error")
 )
 _DECODE = "consumer_offsets_decode"
 _LOAD = "consumer_offsets_load"
@@ -282,7 +281,9 @@ class RowTables:
         rows = rows.sortWithinPartitions("load", "partition", "offset")
 
         def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for _, rows_of_load in groupby(_read_rows(batches), itemgetter(0)):
+            columns = ([batch[name].to_pylist() for name in ("load", *ROW_COLUMNS)] for batch in batches)
+            given = chain.from_iterable(zip(*each, strict=True) for each in columns)
+            for _, rows_of_load in groupby(_check_rows(given), itemgetter(0)):
                 with TemporaryDirectory() as folder:
                     logs = _write_logs(rows_of_load, folder)
                     yield from function(_open_logs(topic, logs))
@@ -304,17 +305,12 @@ class _Row(NamedTuple):
     record: LogRecord
 
 
-def _read_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[_Row]:
-    """Yield the rows of sorted Arrow batches, each once: a sink can have written a row again.
+def _check_rows(rows: Iterable[tuple[Any, ...]]) -> Iterator[_Row]:
+    """Yield sorted rows of load, partition, offset, time in ms, key and value, each once: a sink can have written a row
+    again.
 
     Raises UsageError if rows of one partition have the same offset and are not equal, so they are of two topics.
     """
-    columns = (zip(*(batch[name].to_pylist() for name in ("load", *ROW_COLUMNS)), strict=True) for batch in batches)
-    return _check_rows(chain.from_iterable(columns))
-
-
-def _check_rows(rows: Iterable[tuple[Any, ...]]) -> Iterator[_Row]:
-    """Yield rows of load, partition, offset, time in ms, key and value, as `_read_rows` does."""
     previous = None
     for load, partition, offset, time_ms, key, value in rows:
         if partition is None or offset is None:

@@ -246,12 +246,13 @@ def write_partition(
     ids, numbers = np.unique(template_ids, return_inverse=True)
     templates = [build_template(*divmod(template_id, _WIDTH_LIMIT), settings) for template_id in ids.tolist()]
     sizes = np.array([len(template.data) for template in templates], np.int64)[numbers]
+    part_starts = np.flatnonzero(np.diff(np.cumsum(sizes) // _PART_BYTES)) + 1
     written = {"segments": 0, "batches": len(events), "records": int(counts.sum()), "bytes": 0}
     free_bytes = 0
     place = folder
     with ExitStack() as segments:
         try:
-            for part in _split_parts(sizes):
+            for part in np.split(np.arange(len(events)), part_starts):
                 bodies = _build_batches(settings, events[part], templates, numbers[part], group_digits)
                 for base_offset, batch in zip(events["base_offset"][part].tolist(), bodies, strict=True):
                     # A segment contains at least one batch, even if this batch is larger than a segment.
@@ -268,15 +269,6 @@ def write_partition(
         except OSError as error:
             raise name_file(error, place) from None
     return written
-
-
-def _split_parts(sizes: Array) -> Iterator[slice]:
-    ends = np.cumsum(sizes)
-    first = 0
-    while first < len(sizes):
-        stop = int(np.searchsorted(ends, ends[first] + _PART_BYTES, "right"))
-        yield slice(first, stop)
-        first = stop
 
 
 def _build_batches(

@@ -2,7 +2,7 @@
 times (`draw_requests`), and the batches that they become.
 
 Request n is sent at n ms, and becomes one batch. The width is the number of offset records in a batch; it is 1 for
-group records, and 0 for a marker, the control record that ends a transaction. A key is the number of a topic-partition
+group records, and for a marker, the control record that ends a transaction. A key is the number of a topic-partition
 that a group commits, from 0 to `settings.keys` - 1. An event is the description of one batch of a partition, also of a
 marker. An offset is live if a coordinator answers with it after a load. The same seed gives the same requests.
 """
@@ -130,10 +130,7 @@ TOPICS = 10_000
 
 
 def format_digits(numbers: Array, width: int) -> Array:
-    powers = 10 ** np.arange(width - 1, -1, -1)
-    digits = numbers[:, None] // powers % 10
-    characters = (digits + ord("0")).astype("u1")
-    return characters.view(f"S{width}")[:, 0]
+    return np.char.mod(f"%0{width}d", numbers).astype(f"S{width}")
 
 
 def choose_groups(settings: Settings) -> tuple[Array, Array]:
@@ -290,10 +287,11 @@ def draw_requests(settings: Settings) -> Array:
 
 
 def _count_request_records(settings: Settings, requests: Array) -> Array:
-    has_marker = (requests["marker"] == COMMIT_MARKER) | (requests["marker"] == ABORT_MARKER)
-    counts: Array = requests["width"] + has_marker.astype(np.int64)
-    counts[requests["batch_type"] == NEW_EPOCH] = settings.modern_records
-    return counts
+    return count_batch_records(settings, requests) + _has_marker(requests)
+
+
+def _has_marker(requests: Array) -> Array:
+    return np.isin(requests["marker"], (COMMIT_MARKER, ABORT_MARKER))
 
 
 def _draw_groups(settings: Settings, seed: int, fraction: float) -> Array:
@@ -385,14 +383,11 @@ def build_events(settings: Settings, request_times: Array, requests: Array, part
     hanging_producer = _FIRST_HANGING_PRODUCER_ID + request_times
     group_producer = _FIRST_PRODUCER_ID + requests["group"]
     events["producer"] = np.where(requests["marker"] == NO_MARKER, hanging_producer, group_producer)
-    has_marker = (requests["marker"] == COMMIT_MARKER) | (requests["marker"] == ABORT_MARKER)
-    marker_indexes = np.flatnonzero(has_marker)
-    if not len(marker_indexes):
-        return events
+    marker_indexes = np.flatnonzero(_has_marker(requests))
     random = np.random.default_rng([settings.seed, _MARKER_TIMES_SEED, partition])
     markers = events[marker_indexes]
     markers["batch_type"] = requests["marker"][marker_indexes]
-    markers["width"] = 0
+    markers["width"] = 1
     end_times = request_times[marker_indexes] + random.integers(_MAX_TXN_MS, size=len(marker_indexes))
     next_times = _find_next_times(request_times, requests["group"])[marker_indexes]
     # A transaction ends before the group's next request.
@@ -403,10 +398,12 @@ def build_events(settings: Settings, request_times: Array, requests: Array, part
     return events[np.argsort(2 * events["time"] + is_marker, kind="stable")]
 
 
-def count_batch_records(settings: Settings, events: Array) -> Array:
-    # A marker has width 0, but it is one record.
-    counts: Array = np.maximum(events["width"], 1).astype(np.int64)
-    counts[events["batch_type"] == NEW_EPOCH] = settings.modern_records
+def count_batch_records(settings: Settings, batches: Array) -> Array:
+    """Return the number of records in the batches of events, or in those of requests, whose markers are other
+    batches.
+    """
+    counts: Array = batches["width"].astype(np.int64)
+    counts[batches["batch_type"] == NEW_EPOCH] = settings.modern_records
     return counts
 
 

@@ -106,10 +106,12 @@ def test_the_members_of_a_late_record_join_again(kafka, answer):
 
 
 def test_a_returning_static_leader_sends_no_assignments():
-    """3.9.2-static 7: skipAssignment for a leader."""
+    """3.9.2-static 7: skipAssignment for a leader; its SyncGroup is answered with the share that it had."""
     life = course.start_two_vans()
     life.join("van-1", instance="van-1", new_process=True)
     assert life.events[-1].response == "generation 2, range, you lead 2 members, skip_assignment"
+    life.sync("van-1")
+    assert (life.events[-1].request, life.events[-1].written_lines) == ("SyncGroup", [])
     with pytest.raises(kg.UsageError, match="no record at offset 99"):
         life.read_record(99)
 

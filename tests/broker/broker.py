@@ -25,6 +25,13 @@ VERSIONS = ("3.9.2", "4.3.1")
 CLASSIC = "3.9.2"
 """The last version with the classic coordinator. It is started with that coordinator."""
 PASSWORD = "coffee-and-cake"
+CLEANER = """
+log.cleaner.enable=true
+log.cleaner.backoff.ms=200
+log.cleaner.min.cleanable.ratio=0.0
+log.cleaner.delete.retention.ms=0
+"""
+"""Settings of a cleaner that cleans every closed segment, with tombstones that expire immediately."""
 
 LOADED = r"Finished loading (?:of metadata|offsets and group metadata) from "
 FAILED = r"(?:Failed to load metadata|Error loading offsets) from "

@@ -17,6 +17,10 @@ from kafka.protocol.producer import (
 )
 
 NONE = 0
+LOADING = 14
+NOT_COORDINATOR = 16
+GROUP_ID_NOT_FOUND = 69
+UNSTABLE = 88
 ANSWER_SECONDS = 30
 """How long a transaction coordinator may answer with an error until it is ready."""
 
@@ -50,12 +54,13 @@ def find_coordinator(ask, group):
     return ask(FindCoordinatorRequest(key_type=0, key=group, coordinator_keys=[group], max_version=3))
 
 
-def create_offsets_topic(broker):
-    """Start a new broker until __consumer_offsets is there and loaded, and stop it."""
+def create_offsets_topic(broker, *topics):
+    """Start a new broker until __consumer_offsets is there and loaded, create other topics, and stop it."""
     broker.start()
     with asking(broker.address) as ask:
         find_coordinator(ask, "any")
-    broker.wait_until_loaded()
+        broker.wait_until_loaded()
+        assert {create_topic(ask, topic, 1) for topic in topics} <= {NONE}
     broker.stop()
 
 

@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 import kafkagroups as kg
-from tests.broker.broker import Broker, need_jars
+from tests.broker.broker import CLEANER, Broker, need_jars
 from tests.command import main
 from tests.history.test_check import STREAMS_OVER_CONSUMER, streams_epoch, write_log
 from tests.releases.cases import loads
@@ -20,12 +20,6 @@ from tests.broker import client
 pytestmark = pytest.mark.broker
 
 KAFKA = "4.3.1"
-CLEANER = """
-log.cleaner.enable=true
-log.cleaner.backoff.ms=200
-log.cleaner.min.cleanable.ratio=0.0
-log.cleaner.delete.retention.ms=0
-"""
 DELETED_STREAMS = [STREAMS_OVER_CONSUMER[0], STREAMS_OVER_CONSUMER[3], streams_epoch(None)]
 
 

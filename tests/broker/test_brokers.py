@@ -31,10 +31,6 @@ from tests.broker import client, material
 pytestmark = pytest.mark.broker
 
 READ_ROWS = Path(__file__).with_name("ReadRows.java")
-NOT_COORDINATOR = 16
-LOADING = 14
-GROUP_ID_NOT_FOUND = 69
-UNSTABLE = 88
 LIVE = "a live group"
 """Committed while the broker runs; no log that it loaded has it."""
 TIMERS = ("b32", "o-session-0")
@@ -72,7 +68,7 @@ def ours_of_all_topics(ours, group, *, stable):
     shown = offsets_json(ours[group].offsets)
     unstable = set(pending_json(ours[group].pending)) if stable else set()
     return {
-        tp: UNSTABLE if tp in unstable else (said["offset"], said["leader_epoch"], said["metadata"])
+        tp: client.UNSTABLE if tp in unstable else (said["offset"], said["leader_epoch"], said["metadata"])
         for tp, said in shown.items()
     }
 
@@ -89,8 +85,8 @@ def test_committed_offsets(ours, ask, stable):
     mine = {}
     for group, answer in theirs.items():
         if failed(ours, group):
-            mine[group] = answer if answer in (LOADING, NOT_COORDINATOR) else "not loaded"
-        elif answer == GROUP_ID_NOT_FOUND and (group not in ours or ours[group].type == "share"):
+            mine[group] = answer if answer in (client.LOADING, client.NOT_COORDINATOR) else "not loaded"
+        elif answer == client.GROUP_ID_NOT_FOUND and (group not in ours or ours[group].type == "share"):
             mine[group] = answer
         else:
             mine[group] = ours_of_all_topics(ours, group, stable=stable)
@@ -107,7 +103,7 @@ def test_pending_offsets(ours, ask):
     theirs = client.named_offsets(ask, pending)
     assert (
         pending
-        and {group: {tp for tp, said in answer.items() if said == UNSTABLE} for group, answer in theirs.items()}
+        and {group: {tp for tp, said in answer.items() if said == client.UNSTABLE} for group, answer in theirs.items()}
         == pending
     )
 
@@ -130,7 +126,7 @@ def test_described_groups(ours, ask):
     asked = sorted(group for group in ours.partitions_of if not group.startswith((*TIMERS, NO_ANSWER)))
     for group, answer in client.describe(ask, asked).items():
         if failed(ours, group):
-            assert answer.error_code in (LOADING, NOT_COORDINATOR), group
+            assert answer.error_code in (client.LOADING, client.NOT_COORDINATOR), group
             continue
         theirs[group] = (answer.group_state, answer.protocol_type, answer.protocol_data, client.members_of(answer))
         mine[group] = described(ours.get(group))

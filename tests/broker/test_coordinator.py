@@ -20,7 +20,6 @@ pytestmark = [pytest.mark.broker, pytest.mark.parametrize("broker", VERSIONS, in
 ORDERS = TopicPartition("orders", 0)
 ORDERS_1 = TopicPartition("orders", 1)
 SESSION_MS = 1_800_000
-UNSTABLE = 88
 LIVING = ("stable", "static", "two-members")
 ALWAYS_EMPTY = ("left", "simple", "grüße", "committed", "aborted", "between", "over", "pending")
 ALWAYS_GONE = ("deleted", "simple-deleted", "nobody")
@@ -154,7 +153,7 @@ def test_unstable_offsets(broker, ours, ask):
         told = ours.offset_fetch(group, [ORDERS, ORDERS_1], require_stable=True).value.offsets
         mine = {str(each): int(it.error) or (it.offset, it.leader_epoch, it.metadata) for each, it in told.items()}
         assert mine == theirs[group], group
-    assert {group for group in empty if theirs[group]["orders-0"] == UNSTABLE} == {"over", "pending"}
+    assert {group for group in empty if theirs[group]["orders-0"] == client.UNSTABLE} == {"over", "pending"}
 
 
 def test_described_groups(broker, ours, ask):

@@ -14,7 +14,6 @@ from tests.groups.small_logs import START, offset_record
 pytestmark = pytest.mark.broker
 
 KAFKA = "4.3.1"
-UNSTABLE = 88
 GROUPS = ("aborted", "deleted")
 
 
@@ -48,7 +47,7 @@ def test_the_remedies_end_what_is_pending(tmp_path):
             broker.wait_until_loaded()
             with client.asking(broker.address) as ask:
                 answers = client.named_offsets(ask, {group: ["t-0"] for group in GROUPS})
-            assert answers == {group: {"t-0": UNSTABLE} for group in GROUPS}
+            assert answers == {group: {"t-0": client.UNSTABLE} for group in GROUPS}
             if ends:
                 broker.stop()
         _, _, command = findings["aborted"].remedy.partition("kafka-transactions.sh ")

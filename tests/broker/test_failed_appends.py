@@ -22,12 +22,7 @@ def test_a_commit_whose_append_fails_leaves_the_old_offset(version, tmp_path):
     need_jars(version)
     broker = Broker(version, tmp_path, 1)
     try:
-        broker.start()
-        with client.asking(broker.address) as ask:
-            client.find_coordinator(ask, "any")
-            broker.wait_until_loaded()
-            assert client.create_topic(ask, "t", 1) == client.NONE
-        broker.stop()
+        client.create_offsets_topic(broker, "t")
         properties = broker.folder / "server.properties"
         properties.write_text(f"{properties.read_text()}message.max.bytes={LONGEST_MESSAGE}\n")
         broker.start()

@@ -11,7 +11,6 @@ from tests.groups.small_logs import START, offset_record
 
 pytestmark = pytest.mark.broker
 
-NOT_COORDINATOR = 16
 UNKNOWN_VERSION = bytes([0, 9])
 """A value of version 9, which no release has."""
 
@@ -29,12 +28,7 @@ def test_a_commit_after_a_failed_load(version, tmp_path):
     (tmp_path / "broker").mkdir()
     broker = Broker(version, tmp_path / "broker", 1)
     try:
-        broker.start()
-        with client.asking(broker.address) as ask:
-            client.find_coordinator(ask, "any")
-            broker.wait_until_loaded()
-            assert client.create_topic(ask, "t", 1) == client.NONE
-        broker.stop()
+        client.create_offsets_topic(broker, "t")
         broker.place(log.parent)
         broker.start()
         broker.wait_until_loaded()
@@ -50,4 +44,9 @@ def test_a_commit_after_a_failed_load(version, tmp_path):
     if version == "3.9.2":
         assert (fetched, error, after, is_written) == ({}, client.NONE, {"t-0": (7, -1, "")}, True)
     else:
-        assert (fetched, error, after, is_written) == (NOT_COORDINATOR, NOT_COORDINATOR, NOT_COORDINATOR, False)
+        assert (fetched, error, after, is_written) == (
+            client.NOT_COORDINATOR,
+            client.NOT_COORDINATOR,
+            client.NOT_COORDINATOR,
+            False,
+        )

@@ -10,7 +10,7 @@ import time
 import pytest
 
 import kafkagroups as kg
-from tests.broker.broker import Broker, need_jars
+from tests.broker.broker import CLEANER, Broker, need_jars
 
 pytest.importorskip("kafka", reason="no kafka-python")
 from tests.broker import client
@@ -21,13 +21,6 @@ pytestmark = pytest.mark.broker
 KAFKA = "4.3.1"
 KILLS = 20
 LONG_METADATA = "m" * 4000  # A segment has at least 1 MiB, and the cleaner cleans closed ones only.
-SETTINGS = """
-offsets.topic.segment.bytes=1048576
-log.cleaner.enable=true
-log.cleaner.backoff.ms=200
-log.cleaner.min.cleanable.ratio=0.0
-log.cleaner.delete.retention.ms=0
-"""
 
 
 def test_what_the_broker_held_at_a_fetch_is_kept_once(tmp_path):
@@ -36,7 +29,7 @@ def test_what_the_broker_held_at_a_fetch_is_kept_once(tmp_path):
     (tmp_path / "broker").mkdir()
     broker = Broker(KAFKA, tmp_path / "broker", 1)
     with open(tmp_path / "broker" / "server.properties", "a") as properties:
-        properties.write(SETTINGS)
+        properties.write(f"offsets.topic.segment.bytes=1048576{CLEANER}")
     history = tmp_path / "history"
     rng = random.Random(20)
     committed = 0

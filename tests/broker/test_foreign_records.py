@@ -14,8 +14,6 @@ from tests.groups.small_logs import START, offset_record
 
 pytestmark = pytest.mark.broker
 
-LOADING = 14
-NOT_COORDINATOR = 16
 OUT_OF_SYNC = "is out of sync with the underlying log"
 
 
@@ -41,7 +39,7 @@ def test_a_running_coordinator_and_a_record_of_another_program(version, tmp_path
             assert read_offset(ask, "g") == 1
 
             error = client.commit(ask, "h", "t", 0, 2)
-            assert error == (NOT_COORDINATOR if is_new else client.NONE)
+            assert error == (client.NOT_COORDINATOR if is_new else client.NONE)
             wait_until_reloaded(ask)
             assert read_offset(ask, "g") == (50 if is_new else 1)
             assert read_offset(ask, "h") == 2
@@ -63,6 +61,6 @@ def read_offset(ask, group):
 
 def wait_until_reloaded(ask):
     deadline = time.monotonic() + client.ANSWER_SECONDS
-    while client.offsets(ask, ["g"], stable=False)["g"] in (LOADING, NOT_COORDINATOR):
+    while client.offsets(ask, ["g"], stable=False)["g"] in (client.LOADING, client.NOT_COORDINATOR):
         assert time.monotonic() < deadline
         time.sleep(0.1)

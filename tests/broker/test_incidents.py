@@ -42,7 +42,6 @@ pytestmark = pytest.mark.broker
 PARTITIONS = 50
 NO_OFFSETS = ({}, 69)
 """What brokers answer for a group without offsets: nothing, or GROUP_ID_NOT_FOUND."""
-UNSTABLE = 88
 BY_VERSION = {
     version: [incident for incident in INCIDENTS if version == (CLASSIC if incident.kafka < "4" else "4.3.1")]
     for version in VERSIONS
@@ -59,10 +58,7 @@ def start(tmp_path_factory):
         need_jars(version)
         if version not in brokers:
             broker = brokers[version] = Broker(version, tmp_path_factory.mktemp(f"incidents-{version}-"), PARTITIONS)
-            broker.start()
-            with client.asking(broker.address) as ask:
-                client.find_coordinator(ask, "any")
-            broker.wait_until_loaded()
+            client.create_offsets_topic(broker)
             properties[version] = (broker.folder / "server.properties").read_text()
         broker = brokers[version]
         broker.stop()
@@ -219,7 +215,7 @@ def say_offsets(ours, name):
         return {}
     pending = pending_json(ours[name].pending)
     return {
-        partition: UNSTABLE if partition in pending else (said["offset"], said["leader_epoch"], said["metadata"])
+        partition: client.UNSTABLE if partition in pending else (said["offset"], said["leader_epoch"], said["metadata"])
         for partition, said in offsets_json(ours[name].offsets).items()
     }
 
@@ -238,7 +234,7 @@ def test_kafkas_tool_ends_the_hanging_transactions(start, tmp_path):
     broker = start(CLASSIC, tmp_path)
     with client.asking(broker.address) as ask:
         before = client.named_offsets(ask, names)
-    assert [name for name, said in before[group].items() if said == UNSTABLE] == ["receipts-2", "receipts-3"]
+    assert [name for name, said in before[group].items() if said == client.UNSTABLE] == ["receipts-2", "receipts-3"]
 
     for count, first_offset in enumerate(hanging.values(), 1):
         broker._run(
@@ -248,12 +244,12 @@ def test_kafkas_tool_ends_the_hanging_transactions(start, tmp_path):
         )
         with client.asking(broker.address) as ask:
             after = client.named_offsets(ask, names)
-        assert (after[group]["receipts-3"] == UNSTABLE) == (count < EXERCISES["unstable_aborts"].correct)
+        assert (after[group]["receipts-3"] == client.UNSTABLE) == (count < EXERCISES["unstable_aborts"].correct)
     assert after[group]["receipts-3"][0] == EXERCISES["unstable_offset_after"].correct
-    assert {name: said for name, said in after[group].items() if before[group][name] != UNSTABLE} == {
-        name: said for name, said in before[group].items() if said != UNSTABLE
+    assert {name: said for name, said in after[group].items() if before[group][name] != client.UNSTABLE} == {
+        name: said for name, said in before[group].items() if said != client.UNSTABLE
     }
-    assert after[endless_unstable.IMPORT] == {"prices-0": UNSTABLE}
+    assert after[endless_unstable.IMPORT] == {"prices-0": client.UNSTABLE}
 
     ended = tmp_path / "ended"
     kg.edit(log, ended / log.name, [Marker(producer_id, commits=False) for producer_id in hanging])

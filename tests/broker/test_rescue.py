@@ -39,7 +39,6 @@ TRIMMED = "trimmed"
 PLAIN = [f"shop-{number}" for number in range(40)]
 WITH_MEMBERS = "café ☕"
 TRANSACTIONAL = "fraud-check"
-UNSTABLE = 88
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +128,7 @@ def dead(brokers):
         groups = [*PLAIN, "behind", "beyond", WITH_MEMBERS, TRANSACTIONAL]
         answers = client.offsets(ask, groups, stable=False)
         unstable = client.offsets(ask, [TRANSACTIONAL], stable=True)[TRANSACTIONAL]
-        assert unstable == {"payments-0": UNSTABLE, "payments-1": UNSTABLE}
+        assert unstable == {"payments-0": client.UNSTABLE, "payments-1": client.UNSTABLE}
         broker.process.send_signal(signal.SIGKILL)
         broker.process.wait()
         broker.process = None

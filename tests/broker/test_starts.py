@@ -12,7 +12,6 @@ pytest.importorskip("kafka", reason="no kafka-python")
 from tests.broker import client
 
 pytestmark = pytest.mark.broker
-NOT_COORDINATOR = 16
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
@@ -59,6 +58,6 @@ def test_the_broker_reads_these_batches(broker, name):
     finally:
         broker.stop()
     if error is not None and broker.version != CLASSIC:
-        assert error in broker.log and found == NOT_COORDINATOR
+        assert error in broker.log and found == client.NOT_COORDINATOR
     else:
         assert {key: offset for key, (offset, *_) in found.items()} == offsets

@@ -271,6 +271,16 @@ def test_the_heartbeats_are_a_java_consumers(tmp_path):
     assert gets[:2] == [joins, acknowledges] and gets.count(acknowledges) == 2  # First it has nothing, then its part.
 
 
+@pytest.mark.parametrize("crashes_at", range(1, 60, 4))
+def test_an_answer_that_is_lost_is_asked_for_again(tmp_path, crashes_at):
+    """The coordinator crashes at any step of a reconciliation; the next heartbeat repeats everything."""
+    world = World(tmp_path, "4.3.1", classic=0)
+    poll_regularly(world.consumers, world.clock, crashes_at * 500, every_ms=500)
+    world.crash()
+    poll_regularly(world.consumers, world.clock, 60_000, every_ms=500)
+    world.is_settled()
+
+
 def test_the_new_coordinator_is_loading(tmp_path):
     """A member keeps its epoch and its partitions while no coordinator answers."""
     world = World(tmp_path, "4.3.1", classic=0)
@@ -291,6 +301,18 @@ def test_consumers_of_both_protocols_share_a_group(tmp_path, classic):
     poll_regularly(world.consumers[:classic], world.clock, 20_000, every_ms=1000)
     poll_regularly(world.consumers, world.clock, 60_000, every_ms=1000)
     world.is_settled()
+
+
+def test_the_same_seed_does_the_same(tmp_path):
+    told = []
+    for folder in ("a", "b"):
+        world = World(tmp_path / folder)
+        told.append(run_random_actions(world.consumers, world.clock, 7, 200))
+        world.logs.close()
+    assert told[0] == told[1]
+    assert {line.split()[2] for line in told[0]} == {"poll", "commit", "leave", "crash", "start"}
+    logs = [sorted(file.read_bytes() for file in (tmp_path / folder).glob("*/*.log")) for folder in ("a", "b")]
+    assert logs[0] == logs[1] and any(logs[0])
 
 
 def test_a_consumer_continues_at_the_committed_offset(tmp_path):

@@ -41,6 +41,15 @@ def test_after_five_seconds_the_client_gets_an_error_and_the_records_stay(kafka)
     assert kafka.fetch("g") == {ORDERS: 1, ORDERS_1: 2}
 
 
+def test_a_batch_that_is_confirmed_after_a_later_one_has_been_confirmed_with_it(kafka):
+    kafka.hold()
+    answers = [kafka.commit("g", 1), kafka.commit("g", 2)]
+    kafka.logs.release(1)
+    assert [kafka.error(each) for each in answers] == 2 * [{Errors.NONE}]
+    kafka.logs.release(0)
+    assert kafka.fetch("g") == {ORDERS: 2}
+
+
 # Failed appends
 
 

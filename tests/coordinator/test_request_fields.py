@@ -96,6 +96,7 @@ REFUSED = [
     ("describe_groups", ("g",), {}, "expected a list"),
     ("leave_group", ("g", "m"), {}, "expected a list"),
     ("join_group", ("g",), {"protocols": ["range"]}, "expected a pair"),
+    ("join_group", ("g",), {"protocols": [("range", "text")]}, "expected bytes"),
     # No broker can count the votes for such a list, and Kafka throws an exception.
     (
         "join_group",

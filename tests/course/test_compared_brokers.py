@@ -86,6 +86,15 @@ def test_one_step_can_be_returned_and_a_missing_one_is_a_dash():
     assert course.compare_brokers(script).steps[1].answers == ("yes", "–")
 
 
+def test_the_text_marks_what_differs_and_says_once_what_does_not():
+    lines = repr(course.compare_brokers(last_offset)).splitlines()
+    assert lines[0].split() == ["Kafka", "4.3.1", "Kafka", "3.9.2"]
+    differing = lines[lines.index("list   ◀ differs") + 1]
+    assert re.fullmatch(r" +NONE; dashboard \(classic, Empty\) +NONE; nothing", differing)
+    assert lines[lines.index("commit") + 1 :][:2] == ["    NONE", "    + dashboard: offset of promo-spring-0 = 5"]
+    assert all(len(line) <= 100 for line in lines)
+
+
 def test_the_page_marks_what_differs_without_colours_of_its_own_theme():
     """Ink and page are the notebook's; every cell of a narrow page says which version it belongs to."""
     page = course.compare_brokers(last_offset)._repr_html_()

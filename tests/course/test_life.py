@@ -2,6 +2,7 @@
 
 import pytest
 
+import kafkagroups as kg
 from kafkagroups import course
 from kafkagroups.coordinator import DiskLogs, Errors, HeldLogs
 from kafkagroups.course.group_life import continue_after_crash
@@ -102,6 +103,17 @@ def test_the_members_of_a_late_record_join_again(kafka, answer):
     assert life.wait(5)[1] == "; ".join([*answers, "now PreparingRebalance, generation 2, 2 members"])
     loaded = course.GroupLife(broker=course.start_follower(life.coordinator, "billing"))
     assert loaded.describe() == "Stable, generation 2, 2 members"
+
+
+def test_a_returning_static_leader_sends_no_assignments():
+    """3.9.2-static 7: skipAssignment for a leader; its SyncGroup is answered with the share that it had."""
+    life = course.start_two_vans()
+    life.join("van-1", instance="van-1", new_process=True)
+    assert life.events[-1].response == "generation 2, range, you lead 2 members, skip_assignment"
+    life.sync("van-1")
+    assert (life.events[-1].request, life.events[-1].written_lines) == ("SyncGroup", [])
+    with pytest.raises(kg.UsageError, match="no record at offset 99"):
+        life.read_record(99)
 
 
 def test_the_silent_member_is_removed_and_its_commit_refused():

@@ -148,6 +148,14 @@ def test_any_message_under_a_right_checksum_is_read_or_refused(body, magic, attr
         assert error.reason
 
 
+def test_paths_without_a_log_are_a_callers_mistake(tmp_path):
+    picture = tmp_path / "cat.jpeg"
+    picture.write_bytes(b"\xff\xd8\xff\xe0")
+    for path in (tmp_path / "nowhere", tmp_path, picture):
+        with pytest.raises(kg.UsageError, match=path.name):
+            kg.open_log(path)
+
+
 @pytest.mark.parametrize(
     ("name", "number"),
     [("base_offset", 2**63), ("last_offset", 2**31), ("attributes", 2**15), ("base_timestamp", -(2**63) - 1)],

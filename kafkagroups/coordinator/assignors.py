@@ -184,7 +184,6 @@ class _Assignment:
             for topic_id in member.topic_ids:
                 self.subscribers.setdefault(topic_id, []).append(index)
         self.owners = {topic_id: [_NO_OWNER] * partition_counts[topic_id] for topic_id in self.subscribers}
-        self.sizes = [0] * len(members)
         self.targets: list[Target] = []
         for index, member in enumerate(members.values()):
             kept = {
@@ -194,12 +193,12 @@ class _Assignment:
             }
             self.targets.append(kept)
             for topic_id, partitions in kept.items():
-                self.sizes[index] += len(partitions)
                 if any(partition >= len(self.owners[topic_id]) for partition in partitions):
                     # The topic was created again with fewer partitions, and Kafka's array has no such index.
                     raise Refusal(Errors.UNKNOWN_SERVER_ERROR)
                 for partition in partitions:
                     self.owners[topic_id][partition] = index
+        self.sizes = [sum(map(len, target.values())) for target in self.targets]
 
     def assign_free(self) -> None:
         for topic_id in self._contested_first():

@@ -4,7 +4,7 @@
 - Upgrade: the first member with the new protocol turns a classic group into a consumer group. Its classic members stay.
 - Downgrade: when only classic members are left, the consumer group becomes a classic group.
 
-What members and their records become is in protocol_conversion.py; here is when it happens, and who is told.
+What members and their records become is in py; here is when it happens, and who is told.
 
 The broker computes the assignments of classic members, too, and they learn them in two rounds: Heartbeat tells a member
 to join again; JoinGroup takes it one step towards its target, and SyncGroup returns its assignment. Its generation is
@@ -19,28 +19,33 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from kafkagroups.coordinator import group_store, messages, protocol_conversion
+from kafkagroups.coordinator import group_store, messages
 from kafkagroups.coordinator.consumer_groups import ConsumerGroups, MemberChange
 from kafkagroups.coordinator.consumer_members import (
+    STABLE,
     UNRELEASED,
     UNREVOKED,
     ConsumerMember,
+    Epochs,
+    Partitions,
     find_member,
     find_or_create_member,
     find_static_member,
     read_members,
+    sort_names,
     update_metadata,
 )
-from kafkagroups.coordinator.consumer_targets import find_target
+from kafkagroups.coordinator.consumer_targets import TopicImage, find_target
 from kafkagroups.coordinator.group_store import Result
 from kafkagroups.coordinator.messages import Errors, Refusal, ResponseFuture, find_error
 from kafkagroups.errors import InvalidRecord
 from kafkagroups.groups.group import CONSUMER, ClassicState
 from kafkagroups.groups.living_groups import ClassicGroup, ClassicMember
+from kafkagroups.groups.map_orders import timeline_map_order
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.modern_replay import apply_record, create_group
 from kafkagroups.records import consumer_protocol
-from kafkagroups.records.consumer_group import ClassicMemberMetadata
+from kafkagroups.records.consumer_group import ClassicMemberMetadata, ClassicProtocol, ConsumerGroupMemberMetadataValue
 from kafkagroups.records.serde import Record
 
 
@@ -63,7 +68,7 @@ class ConvertibleGroups(ConsumerGroups):
     # Upgrade
 
     def _upgrade(self, classic: ClassicGroup, records: list[Record]) -> ModernGroup:
-        protocol_conversion.check_upgrade(classic, self.settings.consumer)
+        self._check_upgrade(classic)
         group_id = classic.group_id
         for waiting in classic.ordered_members():
             messages.answer_join(waiting, messages.JoinGroupResult(Errors.REBALANCE_IN_PROGRESS, waiting.member_id))
@@ -71,12 +76,12 @@ class ConvertibleGroups(ConsumerGroups):
         if classic.members and classic.protocol is None:
             raise Refusal(Errors.UNKNOWN_SERVER_ERROR)
         try:
-            members = protocol_conversion.convert_to_consumer_members(classic, self.image)
+            members = convert_to_consumer_members(classic, self.image)
         except InvalidRecord as error:
             if error.cause and self.settings.is_before(4, 4):
                 raise Refusal(Errors.UNKNOWN_SERVER_ERROR) from None
-            raise protocol_conversion.refuse_upgrade(group_id, "the embedded consumer protocol is malformed") from None
-        upgrade = protocol_conversion.build_upgrade_records(group_id, classic.generation, members, self.image)
+            raise refuse_upgrade(group_id, "the embedded consumer protocol is malformed") from None
+        upgrade = self._build_upgrade(group_id, classic.generation, members)
         records += [group_store.build_group_tombstone(group_id), *upgrade]
         group = self._create_group(group_id)
         for record in upgrade:
@@ -85,6 +90,26 @@ class ConvertibleGroups(ConsumerGroups):
         for member in members:
             self.restart_session(group_id, member)
         return group
+
+    def _check_upgrade(self, group: ClassicGroup) -> None:
+        """Raise Refusal if the group may not become a consumer group, whatever its members' bytes are."""
+        settings = self.settings.consumer
+        if settings.migration_policy not in ("bidirectional", "upgrade"):
+            raise refuse_upgrade(group.group_id, "online upgrade is disabled")
+        if group.protocol_type != CONSUMER:
+            raise refuse_upgrade(group.group_id, "the group does not use the consumer embedded protocol")
+        if len(group.members) > settings.max_size:
+            raise refuse_upgrade(group.group_id, "the group size exceeds the consumer group maximum size")
+
+    def _build_upgrade(self, group_id: str, epoch: int, members: list[ConsumerMember]) -> list[Record]:
+        names = {name for member in members for name in member.metadata.subscribed_topic_names}
+        return [
+            *(group_store.member_record(group_id, member) for member in members),
+            group_store.epoch_record(group_id, epoch, self.image.hash_of(names)),
+            *(group_store.target_record(group_id, member.member_id, member.assigned) for member in members),
+            group_store.assignment_epoch_record(group_id, epoch, 0),
+            *(group_store.assignment_record(group_id, member) for member in members),
+        ]
 
     # Downgrade
 
@@ -127,7 +152,7 @@ class ConvertibleGroups(ConsumerGroups):
             generation=group.group_epoch,
             protocol_type=CONSUMER,
         )
-        protocol_conversion.add_classic_members(classic, group, members, replaced_ids or {}, self.image)
+        self._add_members(classic, group, members, replaced_ids or {})
         assignments = {member.member_id: member.assignment for member in classic.members.values()}
         records += group_store.build_modern_tombstones(group, replaced_ids)
         records.append(self.store.build_group_record(classic, assignments))
@@ -144,6 +169,27 @@ class ConvertibleGroups(ConsumerGroups):
                 self.rebalances.prepare(classic)
 
         self.store.after_write.append(start_classic_group)
+
+    def _add_members(
+        self,
+        classic: ClassicGroup,
+        group: ModernGroup,
+        members: Collection[ConsumerMember],
+        replaced_ids: Mapping[str, str],
+    ) -> None:
+        """Give the new classic group these members of the consumer group, with their targets as assignments."""
+        by_id = {member.member_id: member for member in members}
+        old_ids = {new_id: old_id for old_id, new_id in replaced_ids.items()}
+        joining = [member_id for member_id in by_id if member_id in old_ids]
+        staying = [each for each in group.ordered_member_ids() if each in by_id and each not in joining]
+        for member_id in [*staying, *joining]:
+            classic.add(_convert_to_classic_member(by_id[member_id]))
+        classic.state = ClassicState.STABLE
+        classic.protocol = classic.select_protocol()
+        classic.compute_subscribed_topics()
+        for member in classic.members.values():
+            target = find_target(group, old_ids.get(member.member_id, member.member_id))
+            member.assignment = encode_target(self.image, target, member.find_metadata(classic.protocol))
 
     # Requests of classic members to a consumer group
 
@@ -204,7 +250,7 @@ class ConvertibleGroups(ConsumerGroups):
         else:
             before = find_member(group, joining.member_id, joining.group_instance_id)
         subscription = self._read_subscription(joining)
-        metadata = protocol_conversion.build_metadata(joining, joining.protocols[0][1])
+        metadata = build_metadata(joining, joining.protocols[0][1])
         after = replace(before, metadata=update_metadata(before.metadata, metadata))
         change = MemberChange(group, before, after, records)
         self.store_subscription(change)
@@ -251,7 +297,7 @@ class ConvertibleGroups(ConsumerGroups):
             raise Refusal(Errors.REBALANCE_IN_PROGRESS)
         self.timers.cancel(group.group_id, member.member_id, ["sync"])
         self.restart_session(group.group_id, member)
-        data = protocol_conversion.encode_target(self.image, member.assigned, classic.supported_protocols[0].metadata)
+        data = encode_target(self.image, member.assigned, classic.supported_protocols[0].metadata)
         return Result(messages.SyncGroupResult(Errors.NONE, request.protocol_type, request.protocol, data))
 
     def heartbeat_classic(self, group: ModernGroup, request: messages.HeartbeatRequest) -> Result[Errors]:
@@ -310,3 +356,83 @@ def require_consumer_group(group: object, group_id: str) -> ModernGroup:
     if isinstance(group, ModernGroup) and group.type == CONSUMER:
         return group
     raise Refusal(Errors.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+
+
+def refuse_upgrade(group_id: str, reason: str) -> Refusal:
+    text = f"Cannot upgrade classic group {group_id} to consumer group because {reason}."
+    return Refusal(Errors.GROUP_ID_NOT_FOUND, text)
+
+
+def convert_to_consumer_members(group: ClassicGroup, image: TopicImage) -> list[ConsumerMember]:
+    """Return the members in the order of their records. Raises InvalidRecord for malformed bytes, or Refusal."""
+    members = {
+        member.member_id: _convert_to_consumer_member(group, member, image) for member in group.ordered_members()
+    }
+    return [members[member_id] for member_id in timeline_map_order(members)]
+
+
+def _convert_to_consumer_member(group: ClassicGroup, member: ClassicMember, image: TopicImage) -> ConsumerMember:
+    assigned: Epochs = {}
+    if member.assignment:
+        assignment = consumer_protocol.decode_assignment(member.assignment).message
+        if assignment.user_data:
+            raise refuse_upgrade(
+                group.group_id,
+                "an unsupported custom assignor is in use. Please refer to the documentation or switch to a default "
+                "assignor before re-attempting the upgrade",
+            )
+        for topic in assignment.assigned_partitions:
+            topic_id = image.id_of(topic.topic)
+            if topic_id is not None:
+                assigned[topic_id] = dict.fromkeys(topic.partitions, group.generation)
+    metadata = build_metadata(member, member.find_metadata(group.protocol))
+    return ConsumerMember(member.member_id, metadata, group.generation, group.generation, STABLE, assigned)
+
+
+def build_metadata(member: ClassicMember, subscription_bytes: bytes) -> ConsumerGroupMemberMetadataValue:
+    """Return the member's record in a consumer group. Raises InvalidRecord if its subscription is malformed."""
+    subscription = consumer_protocol.decode_subscription(subscription_bytes).message
+    return ConsumerGroupMemberMetadataValue(
+        instance_id=member.group_instance_id,
+        rack_id=subscription.rack_id or None,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=sort_names(subscription.topics),
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        server_assignor=None,
+        classic_member_metadata=ClassicMemberMetadata(
+            session_timeout_ms=member.session_timeout_ms,
+            supported_protocols=tuple(ClassicProtocol(name, metadata) for name, metadata in member.protocols),
+        ),
+    )
+
+
+def _convert_to_classic_member(member: ConsumerMember) -> ClassicMember:
+    metadata = member.metadata
+    classic = metadata.classic_member_metadata
+    assert classic is not None
+    return ClassicMember(
+        member.member_id,
+        metadata.instance_id,
+        metadata.client_id,
+        metadata.client_host,
+        metadata.rebalance_timeout_ms,
+        classic.session_timeout_ms,
+        CONSUMER,
+        [(protocol.name, protocol.metadata) for protocol in classic.supported_protocols],
+    )
+
+
+def encode_target(image: TopicImage, target: Partitions, subscription: bytes) -> bytes:
+    """Return partitions as a classic member reads them, in the version of its subscription."""
+    names = image.names_by_id()
+    assignment = consumer_protocol.ConsumerProtocolAssignment(
+        assigned_partitions=tuple(
+            consumer_protocol.TopicAndPartitions(names[topic_id], tuple(partitions))
+            for topic_id, partitions in target.items()
+            if topic_id in names
+        ),
+    )
+    return consumer_protocol.encode_versioned(
+        consumer_protocol.VersionedMessage(int.from_bytes(subscription[:2], "big"), assignment)
+    )

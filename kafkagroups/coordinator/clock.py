@@ -17,6 +17,7 @@ import heapq
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 
 
 @dataclass(order=True)
@@ -45,12 +46,11 @@ class Clock:
     def __init__(self, now_ms: int = 0) -> None:
         self.now_ms = now_ms
         self._timers: list[Timer] = []
-        self._timer_count = 0
+        self._numbers = count()
 
     def after(self, delay_ms: int, action: Callable[[], None]) -> Timer:
         """Run the action after `delay_ms` milliseconds; immediately if the delay is 0 or negative."""
-        timer = Timer(self.now_ms + max(delay_ms, 0), self._timer_count, action)
-        self._timer_count += 1
+        timer = Timer(self.now_ms + max(delay_ms, 0), next(self._numbers), action)
         if delay_ms <= 0:
             timer.action = None
             action()

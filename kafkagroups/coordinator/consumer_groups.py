@@ -118,10 +118,10 @@ class ConsumerGroups(ABC):
     def check_size(self, group: ModernGroup, member_id: str, instance_id: str | None) -> None:
         """Raise Refusal if the group is full and the member is new. Since 4.4 a static member may return."""
         limit = self.settings.consumer.max_size
-        returns = (
-            self.settings.is_at_least(4, 4) and consumer_members.find_static_member(group, instance_id) is not None
-        )
-        if len(group.members) >= limit and member_id not in group.members and not returns:
+        is_known = member_id in group.members
+        if self.settings.is_at_least(4, 4):
+            is_known |= consumer_members.find_static_member(group, instance_id) is not None
+        if len(group.members) >= limit and not is_known:
             message = f"The consumer group has reached its maximum capacity of {limit} members."
             raise Refusal(Errors.GROUP_MAX_SIZE_REACHED, message)
 
@@ -153,11 +153,10 @@ class ConsumerGroups(ABC):
         if holder is None:
             return consumer_members.find_or_create_member(group, member_id)
         member = replace(holder, member_id=member_id, epoch=0, previous_epoch=0)
+        target = consumer_targets.find_target(group, holder.member_id)
         records += group_store.removal_records(group.group_id, holder.member_id)
         records.append(group_store.member_record(group.group_id, member))
-        records.append(
-            group_store.target_record(group.group_id, member_id, consumer_targets.find_target(group, holder.member_id))
-        )
+        records.append(group_store.target_record(group.group_id, member_id, target))
         records.append(group_store.assignment_record(group.group_id, member))
         return member
 
@@ -180,9 +179,8 @@ class ConsumerGroups(ABC):
         change.has_new_subscription = has_new_names or has_new_regex
         needs_epoch = has_new_names or is_resolved or (has_new_regex and after.uses_classic_protocol)
         if self.settings.is_at_least(4, 4) and not after.uses_classic_protocol:
-            needs_epoch |= consumer_targets.find_assignor(group, self._default_assignor) != self._choose_assignor(
-                change
-            )
+            assignor = consumer_targets.find_assignor(group, self._default_assignor)
+            needs_epoch |= assignor != self._choose_assignor(change)
         subscriptions = Subscriptions(consumer_members.read_members(group).values(), group.resolved)
         change.has_same_topics = replace(subscriptions, resolved=group.earlier_resolved).are_equal()
         if needs_epoch or self._has_changed_topic(group, subscriptions):
@@ -321,11 +319,8 @@ class ConsumerGroups(ABC):
 
     def find_member(self, group_id: str, member_id: str) -> ConsumerMember | None:
         group = self.store.find_modern_group(group_id)
-        return (
-            None
-            if group is None or member_id not in group.members
-            else consumer_members.read_member(group.members[member_id])
-        )
+        member = None if group is None else group.members.get(member_id)
+        return None if member is None else consumer_members.read_member(member)
 
     def _restart_rebalance(self, group_id: str, member: ConsumerMember) -> None:
         key = ("rebalance", group_id, member.member_id)

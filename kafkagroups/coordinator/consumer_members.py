@@ -142,13 +142,12 @@ def check_epoch(member: ConsumerMember, received: int, owned: Partitions | None)
     """
     if received in (0, member.epoch):
         return
-    is_repeated = received < member.epoch and received == member.previous_epoch and owned is not None
-    if is_repeated and owned is not None:
-        is_repeated = all(
-            topic_id in member.assigned and set(numbers) <= member.assigned[topic_id].keys()
-            for topic_id, numbers in owned.items()
-        )
-    if not is_repeated:
+    is_previous = received < member.epoch and received == member.previous_epoch
+    owns_only_assigned = owned is not None and all(
+        topic_id in member.assigned and set(numbers) <= member.assigned[topic_id].keys()
+        for topic_id, numbers in owned.items()
+    )
+    if not is_previous or not owns_only_assigned:
         comparison = "greater" if received > member.epoch else "smaller"
         raise Refusal(
             Errors.FENCED_MEMBER_EPOCH,

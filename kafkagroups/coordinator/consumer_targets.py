@@ -201,12 +201,9 @@ class Subscriptions:
 
 def change_subscriptions(group: ModernGroup, before: ConsumerMember, after: ConsumerMember) -> Subscriptions:
     members = read_members(group)
-    gives_up_pattern = before.regex not in (None, after.regex) and count_subscribers(members, before.regex) == 1
-    resolved = {
-        pattern: value
-        for pattern, value in group.resolved.items()
-        if not (gives_up_pattern and pattern == before.regex)
-    }
+    is_only_subscriber = count_subscribers(members, before.regex) == 1
+    given_up = before.regex if is_only_subscriber and before.regex != after.regex else None
+    resolved = {pattern: value for pattern, value in group.resolved.items() if pattern != given_up}
     replaced = find_static_member(group, after.metadata.instance_id)
     if replaced is not None:
         members.pop(replaced.member_id, None)

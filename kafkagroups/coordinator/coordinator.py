@@ -150,10 +150,9 @@ class GroupCoordinator(MemberRequests, OffsetRequests):
         state_filter = {convert_case(state.strip() if self.settings.is_at_least(4, 0) else state) for state in states}
         type_filter = {group_type.lower() for group_type in types}
         with self.manager.committed():
-            present: list[LivingGroup] = [*self.manager.current_groups(), *self.manager.current_modern_groups()]
             all_groups = [
                 messages.ListedGroup(group.group_id, group.protocol_type or "", self._get_state_name(group), group.type)
-                for group in present
+                for group in self.manager.current_groups()
             ]
         groups = [
             listed

@@ -200,9 +200,6 @@ class GroupStore(ABC):
     def is_local(self, group_id: str) -> bool:
         return self.is_loaded(self.partition_for(group_id))
 
-    def is_loading(self, group_id: str) -> bool:
-        return self.partition_for(group_id) in self.loading
-
     def accept_epoch(self, partition: int, epoch: int) -> bool:
         """Return False if the partition has a newer coordinator epoch. Otherwise store `epoch` and return True."""
         newest_epoch = max(epoch, self.epochs.get(partition, epoch))
@@ -248,9 +245,6 @@ class GroupStore(ABC):
         group = self.find_group(group_id)
         return group if isinstance(group, ModernGroup) else None
 
-    def current_modern_groups(self) -> list[ModernGroup]:
-        return []
-
     def remove_empty_group(self, group: ModernGroup) -> Sequence[Record]:
         """Remove an Empty consumer or streams group, because a classic member joins. Return its tombstones.
 
@@ -263,8 +257,8 @@ class GroupStore(ABC):
         """Add the group, unless there is one with this id, without a record. Return the group that is there."""
 
     @abstractmethod
-    def current_groups(self) -> list[ClassicGroup]:
-        """Return all classic groups, in the order of Kafka's hash map."""
+    def current_groups(self) -> Sequence[LivingGroup]:
+        """Return all groups, the classic ones in the order of Kafka's hash map."""
 
     def build_group(self, group_id: str) -> ClassicGroup:
         return ClassicGroup(group_id, self.settings.version, self.clock.now_ms)

@@ -318,18 +318,16 @@ class PartitionedGroups(GroupStore):
         self.find_runtime(group.group_id).shard.remove_group(group.group_id)
         return group_store.build_modern_tombstones(group)
 
-    def current_modern_groups(self) -> list[ModernGroup]:
-        return [group for group in self._all_groups() if isinstance(group, ModernGroup)]
-
     def add_group(self, group: ClassicGroup) -> ClassicGroup:
         existing_group = self.get_group(group.group_id)
         if existing_group is None:
             self.find_runtime(group.group_id).shard.add_group(group)
         return existing_group or group
 
-    def current_groups(self) -> list[ClassicGroup]:
+    def current_groups(self) -> list[LivingGroup]:
         groups = self.groups
-        return [groups[group_id] for group_id in timeline_map_order(groups)]
+        modern_groups = [group for group in self._all_groups() if isinstance(group, ModernGroup)]
+        return [*(groups[group_id] for group_id in timeline_map_order(groups)), *modern_groups]
 
     @contextmanager
     def committed(self) -> Iterator[None]:

@@ -95,7 +95,6 @@ class Player:
         # Why a batch is appended while no request is replayed, for the output.
         self._append_reason = ""
         self._output: list[Json] = []
-        self._expiration_times_ms = [line["ms"] for line in lines if line.get("why") == "expiry"]
         self.transactions = conversation.Transactions(partial(partition_for, partitions=header["partitions"]))
         self.coordinator = self._start_broker()
         self._recorded_batches = conversation.RecordedBatches(recorded_log)
@@ -154,9 +153,8 @@ class Player:
         broker_start_ms = self.clock.now_ms - self.start_ms
         restart_times_ms = [line["ms"] for line in self.lines if line.get("event") == "restart"]
         next_restart_ms = min((ms for ms in restart_times_ms if ms > broker_start_ms), default=math.inf)
-        delays_ms = [
-            ms - broker_start_ms for ms in self._expiration_times_ms if broker_start_ms <= ms < next_restart_ms
-        ]
+        times_ms = [line["ms"] for line in self.lines if line.get("why") == "expiry"]
+        delays_ms = [ms - broker_start_ms for ms in times_ms if broker_start_ms <= ms < next_restart_ms]
         if not delays_ms:
             return interval_ms
         # A broker runs the deletions one interval apart, but a deletion can be recorded some ms late. The lateness is

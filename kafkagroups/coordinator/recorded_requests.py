@@ -96,15 +96,16 @@ def call(
     replace fields.
     """
     body = request.body if body is None else body
-    fields: Json = {"client_id": request.client_id, "client_host": request.client_host, "version": request.version}
-    for name in inspect.signature(verb).parameters:
+    given: Json = {"client_id": request.client_id, "client_host": request.client_host, "version": request.version}
+    parameters = inspect.signature(verb).parameters
+    for name in parameters:
         if name in FIRST_VERSION_BY_ARGUMENT:
-            fields[name] = request.version >= FIRST_VERSION_BY_ARGUMENT[name]
+            given[name] = request.version >= FIRST_VERSION_BY_ARGUMENT[name]
         present = [each for each in _find_json_names(name) if each in body]
         if present:
-            fields[name] = body[present[0]]
-    fields |= arguments
-    return verb(**{name: fields[name] for name in inspect.signature(verb).parameters if name in fields}).map(write)
+            given[name] = body[present[0]]
+    given |= arguments
+    return verb(**{name: given[name] for name in parameters if name in given}).map(write)
 
 
 def read_bytes(entries: Iterable[Json], key: str, value: str) -> list[tuple[str, bytes]]:
@@ -130,9 +131,9 @@ def read_commits(topics: Iterable[Json]) -> dict[TopicPartition, messages.Offset
 def topics_to_json(partitions: Mapping[TopicPartition, Any]) -> list[Json]:
     topics: dict[str, list[Json]] = {}
     for (topic, partition), value in partitions.items():
-        fields = {"errorCode": int(value)} if isinstance(value, Errors) else write_json(value)
-        topics.setdefault(topic, []).append({"partitionIndex": partition, **fields})
-    return [{"name": topic, "partitions": fields} for topic, fields in topics.items()]
+        answer = {"errorCode": int(value)} if isinstance(value, Errors) else write_json(value)
+        topics.setdefault(topic, []).append({"partitionIndex": partition, **answer})
+    return [{"name": topic, "partitions": answers} for topic, answers in topics.items()]
 
 
 class NamedTopics:

@@ -111,7 +111,8 @@ class RequestValidator:
     def check_partition(self, group_id: str) -> None:
         """Before 2.0, NOT_COORDINATOR comes before COORDINATOR_LOAD_IN_PROGRESS."""
         is_local = self.manager.is_local(group_id)
-        if self.manager.is_loading(group_id) and (is_local or self.settings.is_at_least(2, 0)):
+        is_loading = self.manager.partition_for(group_id) in self.manager.loading
+        if is_loading and (is_local or self.settings.is_at_least(2, 0)):
             raise Refusal(Errors.COORDINATOR_LOAD_IN_PROGRESS)
         if not is_local:
             raise Refusal(Errors.NOT_COORDINATOR)

@@ -20,13 +20,13 @@ PACKAGE = ROOT / "kafkagroups"
 ENGINE = ROOT / "engine" / "src"
 CEILINGS = {
     "(top)": 526,
-    "cli": 2952,
+    "cli": 2944,
     "coordinator": 5821,
     "course": 6901,
     "engine": 2552,
     "groups": 2148,
-    "history": 5200,
-    "html_report": 477,
+    "history": 5201,
+    "html_report": 462,
     "kafka_tools": 414,
     "loading": 2151,
     "log": 2491,

@@ -67,13 +67,7 @@ def _print_verdict(args: Options, topic: Topic, verdict: Check) -> None:
             outcome = "does not start with this log, so no partition is answered"
         lines = [f"FAILS: {topic.path}", f"{broker} {outcome}."]
     if damaged:
-        about = (
-            "The verdict is about what is before it. A recovery runs only after an unclean stop: without one, a broker "
-            "reads these bytes as they are, or fails to load the partition."
-        )
-        if args.past_damage:
-            about = "The verdict is about what can be read, also after it. A broker's recovery cuts the log there."
-        lines.append(f"{_count(damaged, ' damaged')}. {about}")
+        lines.append(f"{_count(damaged, ' damaged')}.")
     if not any(partition.start for partition in partitions):
         wait = "Until then, clients get COORDINATOR_LOAD_IN_PROGRESS."
         lines.append(f"The load takes about {seconds:.1f} s for {records}. {wait}")
@@ -87,5 +81,4 @@ def _print_verdict(args: Options, topic: Topic, verdict: Check) -> None:
     for line in (*lines, *verdict.lost_fixes, f"{findings}."):
         print_text(line, indent="")
     answers.print_topic_partitions(verdict.topic_partitions, judged.coordinator)
-    answers.print_gaps({number: part.gaps for number, part in verdict.partitions.items()})
     print_findings(verdict.findings)

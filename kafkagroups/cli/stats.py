@@ -102,7 +102,6 @@ def _print_stats(args: Options, topic: Topic, statistics: stats.Stats) -> None:
         )
     # The change of the partition count is a finding.
     answers.print_topic_partitions(replace(statistics.topic_partitions, changed=None), topic.dialect.coordinator)
-    answers.print_gaps({number: part.gaps for number, part in partitions.items()})
 
 
 def _print_moved_offsets(topic: Topic, moved: list[stats.MovedOffset], top: int) -> None:

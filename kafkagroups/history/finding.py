@@ -99,7 +99,8 @@ TRANSACTIONS_TOOL = ("kafka-transactions.sh", "--bootstrap-server", "HOST:PORT")
 REMEDIES = {
     "busy_group": "Find the program first, because two programs can share a group id: kafkagroups stats --by writer "
     "shows who commits. Let that one commit less often, for example every 5 s and not after each record.",
-    "damage": "A recovery cuts the log here, and loses everything after it. Copy the partition's folder before a "
+    "damage": "A recovery cuts the log here and loses everything after it. It runs only after an unclean stop: without "
+    "one, a broker reads these bytes as they are, or fails to load the partition. Copy the partition's folder before a "
     "broker starts: kafkagroups load PATH --past-damage reads both sides of the damage. If there is another replica, "
     "compare the two, and let the whole one lead: kafkagroups diff.",
     "deleted_segments": "If another replica has these segments, let its broker lead, and let this one fetch the "

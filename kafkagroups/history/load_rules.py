@@ -23,7 +23,7 @@ from itertools import groupby
 from kafkagroups.errors import BadBytes, InvalidLog, UsageError
 from kafkagroups.groups.replay import LogKeys, find_group_ids, read_keys
 from kafkagroups.history.cleanings import MAX_SIZE, is_whole, list_cleaned, load_alone
-from kafkagroups.history.finding import Finding, count_of, list_names
+from kafkagroups.history.finding import Finding, count_of, list_groups, list_names
 from kafkagroups.history.group_log import describe_conflict, load_group_logs
 from kafkagroups.history.passes import EVERY_TYPE, Follower, Partition
 from kafkagroups.history.transactions import abort_command
@@ -175,7 +175,7 @@ class FailedLoad(Follower):
                 "the broker answers as if they had never existed: OffsetFetch returns -1 without an error, so "
                 "consumers start at auto.offset.reset"
             )
-        lost = f"; {count_of(len(self.lost), 'group')} lost ({list_names(self.lost)}): {answers}"
+        lost = f"; {count_of(len(self.lost), 'group')} lost ({list_groups(self.lost)}): {answers}"
         what = f"A Kafka {rules.kafka} broker cannot load the partition: {error}{lost if self.lost else ''}."
         remedy = self._find_loading_releases()
         command = None

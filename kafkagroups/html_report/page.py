@@ -183,20 +183,6 @@ class LogFacts:
         return list(describe_topic(self.stats.topic_partitions, self.topic.dialect.coordinator))
 
     @property
-    def losses(self) -> list[tuple[int | None, str, int | None, Sequence[str]]]:
-        """What is lost because a partition does not load, and what a broker's recovery cuts off.
-
-        Each loss is the partition, why, the record where it begins, and the ids of the groups that lose something.
-        """
-        checks = self.check.partitions
-        failures = [(number, one.error, one.record_offset, one.groups_lost) for number, one in checks.items()]
-        damages = [(number, loaded.damage) for number, loaded in self.groups.partitions.items()]
-        return [
-            *((number, error, record, groups) for number, error, record, groups in failures if error is not None),
-            *((number, str(damage), damage.offset, damage.groups_after) for number, damage in damages if damage),
-        ]
-
-    @property
     def open_transactions(self) -> list[tuple[int | None, OpenTransaction]]:
         pairs = [(number, one) for number, part in self.stats.partitions.items() for one in part.open_transactions]
         return sorted(pairs, key=lambda pair: (pair[1].since_ms, pair[1].first_offset))

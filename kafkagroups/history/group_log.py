@@ -31,13 +31,7 @@ from kafkagroups.loading.partition_count import TopicPartitions
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
 from kafkagroups.log.batches import Hole, OffsetGaps
 from kafkagroups.log.segments import Log
-from kafkagroups.records.releases import (
-    EVERY_VERSION,
-    FIRST_WITH_NEW_COORDINATOR,
-    Dialect,
-    VersionRange,
-    parse_newest_patch,
-)
+from kafkagroups.records.releases import FIRST_WITH_NEW_COORDINATOR, Dialect, VersionRange, parse_newest_patch
 from kafkagroups.records.serde import RECORD_TYPES, ControlType, Record, UnknownContent
 from kafkagroups.records.wire import MAX_STRING_BYTES, UUID
 from kafkagroups.records.written_versions import describe_writers, writers_of
@@ -211,8 +205,8 @@ class GroupLog:
         is_classic = self.dialect.coordinator == "classic"
         return [
             (first, is_classic if any(kafka in each for each in versions) else _is_old(versions))
-            for first, versions in self._writers.get(partition) or [(0, [EVERY_VERSION])]
-        ]
+            for first, versions in self._writers.get(partition, ())
+        ] or [(0, is_classic)]
 
     def describe_writers(self) -> str | None:
         """Return a line if several Kafka versions wrote the group's records, or one that the rules do not fit: a newer

@@ -12,14 +12,7 @@ from kafkagroups.cli.options import Options
 from kafkagroups.cli.output import print_table, print_text
 from kafkagroups.errors import UsageError
 from kafkagroups.history.finding import count_of, describe_time, list_names
-from kafkagroups.history.replicas import (
-    Change,
-    Healing,
-    Replicas,
-    Truncation,
-    describe_answer,
-    describe_difference,
-)
+from kafkagroups.history.replicas import Change, Healing, Replicas, Truncation, describe_answer, describe_difference
 from kafkagroups.log.batches import Damage
 from kafkagroups.log.fork import Branch, Fork
 from kafkagroups.records.releases import rules_to_json

@@ -28,7 +28,7 @@ CEILINGS = {
     "history": 5296,
     "html_report": 495,
     "kafka_tools": 414,
-    "loading": 2081,
+    "loading": 2077,
     "log": 2420,
     "records": 1881,
     "repair": 2235,

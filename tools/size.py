@@ -28,7 +28,7 @@ CEILINGS = {
     "history": 5201,
     "html_report": 462,
     "kafka_tools": 414,
-    "loading": 2083,
+    "loading": 2077,
     "log": 2420,
     "records": 1881,
     "repair": 2235,

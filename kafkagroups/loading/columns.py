@@ -124,15 +124,16 @@ def record_batches(columns: Sequence[Column], rows: Iterable[Row]) -> Iterator[p
     import pyarrow as pa
 
     schema = arrow_schema(columns)
+    times = [column.name for column in columns if column.type == "timestamp"]
     for chunk in _split_rows(rows, [column.name for column in columns if column.type in _TYPES_OF_ANY_SIZE]):
-        arrays = []
-        for column, field in zip(columns, schema, strict=True):
-            if column.type == "timestamp":
-                values = [_to_microseconds(row.get(f"{column.name}_ms")) for row in chunk]
-            else:
-                values = [row.get(column.name) for row in chunk]
-            arrays.append(to_arrow_array(field.type, values))
-        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        for row in chunk:
+            for name in times:
+                row[name] = _to_microseconds(row.get(f"{name}_ms"))
+        try:
+            batch = pa.RecordBatch.from_pylist(chunk, schema)
+        except UnicodeEncodeError:
+            batch = pa.RecordBatch.from_pylist(_encode_texts(chunk), schema)
+        yield batch
 
 
 _TYPES_OF_ANY_SIZE = ("string", "binary", "array<string>")
@@ -161,17 +162,9 @@ def _to_microseconds(time_ms: int | None) -> int | None:
     return time_ms * 1000
 
 
-def to_arrow_array(data_type: pa.DataType, values: Sequence[Any]) -> pa.Array:
-    """Return values as an Arrow array, also texts that UTF-8 cannot encode."""
-    import pyarrow as pa
-
-    try:
-        return pa.array(values, data_type)
-    except UnicodeEncodeError:
-        return pa.array(map(_encode_texts, values), data_type)
-
-
 def _encode_texts(value: Any) -> Any:
     if isinstance(value, list):
         return list(map(_encode_texts, value))
+    if isinstance(value, dict):
+        return {name: _encode_texts(each) for name, each in value.items()}
     return encode_utf8(value) if isinstance(value, str) else value

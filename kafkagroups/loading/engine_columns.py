@@ -23,7 +23,6 @@ from kafkagroups.loading.columns import (
     Column,
     arrow_schema,
     partition_number,
-    to_arrow_array,
 )
 from kafkagroups.loading.groups import GroupParts
 from kafkagroups.records.record_json import to_json
@@ -116,7 +115,7 @@ def _take(part: dict[str, Any], name: str, data_type: pa.DataType) -> pa.Array:
     buffers += [pa.py_buffer(ends), pa.py_buffer(data)]
     if name == "metadata" and not data.isascii():  # Only metadata can be no UTF-8.
         texts = pa.Array.from_buffers(pa.binary(), part["rows"], buffers)
-        return to_arrow_array(pa.string(), [decode_utf8(text) for text in texts.to_pylist()])
+        return pa.array([decode_utf8(text) for text in texts.to_pylist()], pa.string())
     return pa.Array.from_buffers(data_type, part["rows"], buffers)
 
 
@@ -125,7 +124,7 @@ def _repeat(number: int, count: int) -> pa.Array:
 
 
 def _name(names: list[str], numbers: pa.Array) -> pa.Array:
-    return to_arrow_array(pa.string(), names).take(numbers)
+    return pa.array(names).take(numbers)
 
 
 def _make_control(part: dict[str, Any], dialect: Dialect) -> pa.Array:
@@ -149,7 +148,7 @@ def _make_json(part: dict[str, Any], dialect: Dialect) -> pa.Array:
         None if control else json.dumps(to_json(decode(key, value, dialect), dialect))
         for key, value, control in zip(keys, values, is_control, strict=True)
     ]
-    return to_arrow_array(pa.string(), texts)
+    return pa.array(texts, pa.string())
 
 
 _MAKERS = {"control": _make_control, "name": _make_name, "json": _make_json}

@@ -408,7 +408,7 @@ class ClassicCache(Cache):
         pending = pending_by_group(shard.offsets)
         # A group exists if it has a group record. In all versions except 0.9 and 0.10.0, offsets are also enough.
         needs_group_record = self._has_separate_offset_cache and self.dialect.since(0, 9)
-        ids_with_offsets = [] if needs_group_record else [*committed_ids, *_pending_ids(shard)]
+        ids_with_offsets = [] if needs_group_record else [*committed_ids, *pending]
         for group_id in dict.fromkeys([*shard.groups, *ids_with_offsets]):
             if group_id not in self.groups:
                 group = shard.groups.get(group_id)
@@ -463,7 +463,7 @@ class NewCache(Cache):
                 check_loaded(group)
         committed = shard.offsets.committed
         pending = pending_by_group(shard.offsets)
-        for group_id in dict.fromkeys([*shard.groups, *committed, *_pending_ids(shard)]):
+        for group_id in dict.fromkeys([*shard.groups, *committed, *pending]):
             if not self._is_answered_from(group_id, shard.partition):
                 continue
             offsets = committed.get(group_id, {})
@@ -496,10 +496,6 @@ class NewCache(Cache):
         if self._partition_count is None or partition is None:
             return True
         return partition_for(group_id, self._partition_count) == partition
-
-
-def _pending_ids(shard: Shard) -> list[str]:
-    return [group_id for groups in shard.offsets.pending.values() for group_id in groups]
 
 
 class ByteProgress:

@@ -43,14 +43,6 @@ def test_every_rule_of_the_cleaner_leads_to_code(pages):
         assert rule.rule in pages["cleaner.md"]
 
 
-def test_a_wrong_key_in_a_file_of_facts_is_refused(tmp_path, monkeypatch):
-    """The error is one line with the file and the place."""
-    monkeypatch.setattr(facts, "FOLDER", tmp_path)
-    (tmp_path / "cleaner.yaml").write_text("about: x\nrules: {Range: [{rule: x, kafka: x, cod: x}]}\n")
-    with pytest.raises(facts.InvalidFacts, match=r"^docs/facts/cleaner\.yaml: .*`cod`.*\$\.rules"):
-        facts.read_cleaner_rules()
-
-
 @pytest.mark.browser
 def test_the_cheat_sheet_is_one_page_of_paper(tmp_path):
     """Chromium prints one page of A4, and a narrow screen needs no sideways scrolling."""

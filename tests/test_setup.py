@@ -39,11 +39,6 @@ def test_another_python(fresh):
     assert_one_line(result, "needs Python 3.11, 3.12 or 3.13", f"{old} is Python 3.9", "PYTHON=")
 
 
-def test_no_python(fresh):
-    """A command that is no Python gets the same line."""
-    assert_one_line(make_lab(fresh, "/no/such/python"), "needs Python 3.11", "/no/such/python is not a Python")
-
-
 def test_python_without_venv(fresh):
     """Debian's python3 cannot make environments without the package python3-venv, so the line names it."""
     bare = write_program(fresh / "bare", f'case "$2" in *ensurepip*) exit 1 ;; *) exec "{sys.executable}" "$@" ;; esac')

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks import report
 from benchmarks.comparisons import BASE, WAYS
-from benchmarks.measure import Result, Way, compare
+from benchmarks.measure import Way, compare
 from benchmarks.topics import Spec, generate
 
 pytestmark = [pytest.mark.slow, pytest.mark.engine]
@@ -42,17 +42,6 @@ def test_a_way_that_is_missing_or_fails_is_told_and_the_others_go_on(topic, monk
     assert "no jars" in found["kafka-classes"]["problem"]
     assert found["ends"] == {"seconds": [], "problem": "failed: the process ended"}
     assert len(found[BASE]["seconds"]) == 1
-
-
-def test_a_wrong_answer_leaves_a_way_without_times(topic):
-    found = compare(topic, {"wrong": Way("wrong", "", answer_wrong), **pick(BASE)}, 2, 60)
-    assert found["wrong"] == {"seconds": [], "problem": f"wrong: live is 1, not {topic.live:,}"}
-    assert len(found[BASE]["seconds"]) == 2
-
-
-def answer_wrong(topic, scratch):
-    yield None
-    yield Result(0.1, ("live", 1))
 
 
 def end_process(topic, scratch):

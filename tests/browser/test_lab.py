@@ -90,7 +90,6 @@ def test_a_term_leads_to_the_glossary(page, lab):
     scroll_to(page, "a[href*='glossary.md'][href$='#record']").click()
     heading = page.locator(".jp-MarkdownViewer h2", has_text=re.compile("^record(¶)?$"))
     expect(heading).to_be_in_viewport()
-    page.screenshot(path=SCREENS / "glossary.png")
     assert page.outside == []
 
 

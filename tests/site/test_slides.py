@@ -57,11 +57,3 @@ def test_a_deck_has_every_exercise_without_its_solution(lesson, capsys):
         secret = [line for line in lines if len(line) >= SHORT_LINE and line not in starter]
         assert secret, name
         assert [line for line in secret if escape(line, quote=False) in tasks + notes] == [], name
-
-
-def test_a_sentence_that_asks_for_a_typed_value_is_not_on_a_slide(decks):
-    """A slide has no field. The lesson marks such a sentence, and other sentences of its paragraph stay."""
-    pages = [slide.body + slide.notes for deck in decks.values() for slide in deck.slides]
-    assert not any("live-only" in page for page in pages)
-    assert not any("type a death" in page or "type a name of your own" in page for page in pages)
-    assert any("find a byte whose change goes unnoticed" in page for page in pages)

@@ -55,24 +55,16 @@ def program(*parts, remote=""):
     return "".join(parts).format(remote=remote, log=str(LOG), tables=[*TABLES])
 
 
-def environment():
-    """This Python comes first, as in an activated environment."""
-    path = f"{PYTHON.parent}{os.pathsep}{os.environ['PATH']}"
-    left = {name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"}
-    return left | {"PATH": path, "SPARK_LOCAL_IP": "127.0.0.1"}
-
-
 def run(folder, command, text, **settings):
-    """Run a program in another folder, so that Spark does not find the module in the working folder."""
-    file = folder / "program.py"
-    file.write_text(text)
-    return say(folder, [*command, str(file)], "", **settings)
+    """Return the lines that a program prints in another folder, so that Spark does not find this package there.
 
-
-def say(folder, command, text, **settings):
-    """Return the lines that a command prints when it is given a text as its input."""
-    env = environment() | settings
-    done = subprocess.run(command, input=text, capture_output=True, text=True, cwd=folder, env=env, timeout=600)
+    This Python comes first, as in an activated environment.
+    """
+    (folder / "program.py").write_text(text)
+    env = {name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"}
+    env |= {"PATH": f"{PYTHON.parent}{os.pathsep}{os.environ['PATH']}", "SPARK_LOCAL_IP": "127.0.0.1"} | settings
+    command = [*command, "program.py"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=env, timeout=600)
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout.splitlines()
 

@@ -20,7 +20,7 @@
 #
 # ## Is your set-up right?
 #
-# This page is a notebook. Click the next cell and press **Shift + Enter** to run it. You can skip the code of most cells; what matters is the output. Here, each line must say `ok`. If a line does not, it says what to do.
+# This page is a notebook. Click the next cell and press **Shift + Enter** to run it. You can skip most code; what matters is the output. Each line must say `ok`; a line that does not tells you how to repair it.
 
 # %%
 from kafkagroups.cli import doctor
@@ -154,14 +154,14 @@ course.check("processed_twice", processed_twice)
 #
 # So Kafka 0.8.2 moved the offsets into a topic of its own, `__consumer_offsets`. The topic is *internal*: the brokers create it and write to it. It is also [*compacted*](../docs/handbook/glossary.md#compaction): brokers remove a record if a newer record has the same key (here the group, the topic and the partition). So the topic stays small although groups commit all day (lesson 10).
 #
-# A commit is itself a record, so it has two offsets: its own, which is its place in this log, and the committed offset inside it.
+# The broker stores a commit as a record. So two offsets are involved: the record's own place in this log, and the committed offset inside the record.
 
 # %% [markdown]
 # ## Where a group lives
 #
 # The topic `__consumer_offsets` has 50 partitions, and all records about a group are in **one** of them. The group's name decides in which one. The lessons follow the groups of a small shop, Harbour Coffee.
 #
-# The next question is a *prediction*. Write what you expect, and run both cells. If you write nothing, the answer stays folded until you click it.
+# The next question is a *prediction*. Write what you expect, and run both cells. If you write nothing, click the line that appears to see the answer.
 #
 # *Predict*: in how many different partitions do the shop's groups `billing`, `shipping`, `dashboard`, `fraud-check` and `mailer` live?
 
@@ -217,7 +217,7 @@ for name in sorted(groups):
     print(f"{name:<12} {group.state.value:<7} {len(group.members):>7} {len(group.offsets):>8}")
 
 # %% [markdown]
-# Are these groups right? A real 4.3.1 broker was started on the same files, and a client asked it for all offsets. The next cell prints its answers about two groups, and a ✓ if *all* of its answers are the same as ours:
+# Are these groups right? A real 4.3.1 broker was started on the same files, and a client asked it for all offsets. The next cell prints its answers about two groups. The ✓ below means that our offsets of *all* groups are the same:
 
 # %%
 answered = course.read_answers("harbour/4.3.1")["offsets"]
@@ -232,7 +232,7 @@ course.compare_with_broker(ours, answered, "4.3.1")
 # %% [markdown]
 # ## Two coordinators
 #
-# The code in a broker that manages groups is the *group coordinator*. It was rewritten for Kafka 4.0, so there are two. The lessons teach the [*new coordinator*](../docs/handbook/glossary.md#new-coordinator) of 4.x; a section near the end of each lesson says what the [*classic coordinator*](../docs/handbook/glossary.md#classic-coordinator), up to 3.9, does differently. The notebooks do not run Kafka: they contain a *model* of each coordinator, a Python program that follows its rules.
+# So far, a *coordinator* was a broker. Its code that manages groups, the *group coordinator*, was rewritten for Kafka 4.0, so there are two. The lessons teach the [*new coordinator*](../docs/handbook/glossary.md#new-coordinator) of 4.x; a section near the end of each lesson says what the [*classic coordinator*](../docs/handbook/glossary.md#classic-coordinator), up to 3.9, does differently. The notebooks do not run Kafka: they contain a *model* of each coordinator, a Python program that follows its rules.
 
 # %% [markdown]
 # ## Your progress

@@ -53,7 +53,7 @@ course.hexdump(value)
 # What do these fields mean?
 #
 # - **Numbers** are *big-endian*: the high byte comes first. Hex 23 is 2 · 16 + 3 = 35.
-# - **Metadata** is a text that a client may store with its offset. Before it comes its length plus one, because `00` means that there is no text (null). So `07` means six bytes. The length is a *uvarint*, a number that takes one byte up to 127 and more bytes above (lesson 03).
+# - **Metadata** is a text that a client may store with its offset. The length stands before the text. `00` is taken, because it means that there is no text (null), so the length is stored plus one: `07` means six bytes. It is a *uvarint*, a number that takes one byte up to 127 and more bytes above (lesson 03).
 # - A partition's [**leader**](../docs/handbook/glossary.md#leader-of-a-partition) is the broker that accepts its writes. Each new leader raises the partition's [**leader epoch**](../docs/handbook/glossary.md#leader-epoch); the record contains the leader epoch of `orders-0`, the partition that the group reads. Lesson 05 shows what a consumer does with it.
 # - **Tagged fields** are optional fields at the end. Here `01` says that there is one such field, `00` is its number (the tag), and `10` is its length, 16 bytes. Tag 0 is the id of the topic. It is needed because a topic that is deleted and created again has the same name, but another id.
 
@@ -123,7 +123,7 @@ for offset in range(6, 10):
 #
 # A record with a value is an *upsert*: it inserts or updates its key. So the state of a group is the result of its upserts and tombstones, in order. If you stop reading earlier, you get the state of that moment.
 #
-# Here is the life of `mailer`: a consumer joined, committed three offsets and left, and then the group was deleted. We stop after the join (2 records), the commits (5), the leave (6) and the deletion (10):
+# Here is the life of `mailer`. We stop after the join (2 records), the commits (5), the leave (6) and the deletion (10):
 
 # %%
 for records in [2, 5, 6, 10]:
@@ -185,7 +185,7 @@ for member in group.members:
 #
 # The record contains the time at which the group's state last changed, but **not the state itself**. A broker that reads the record after a crash therefore looks at the members:
 #
-# - A group with members is `Stable`. This can be wrong: if the crash interrupted a rebalance, the log has only the members from before it.
+# - A group with members is `Stable`. Before the crash, it may have been in the middle of a rebalance, but the log does not show that: it has only the members of the last finished rebalance.
 # - A group without members is `Empty`.
 
 # %% [markdown]
@@ -199,11 +199,30 @@ for member in group.members:
 # | 1 | 0.9 to 2.0 | one more field: the *expire timestamp*, after which the offset may be deleted |
 # | 2 | no release | |
 # | 3 | 2.1 to 4.0 | no expire timestamp; a leader epoch after the offset |
-# | 4 | 4.1 and later | texts with a uvarint; tagged fields, one of which is the topic id (before 4.4, commits in transactions had none) |
+# | 4 | 4.1 and later | texts with a uvarint; tagged fields, one of which is the topic id (up to 4.3, a commit in a transaction has no topic id) |
 #
 # A cluster is upgraded one broker at a time, so a broker may have to load what a newer one has written. This works, because 3.9 and 4.0 can read version 4, although they do not write it. The handbook has [all fields](../docs/handbook/records-offsets.md).
 #
-# If an old client sends a *retention time* with its commit, the broker does not follow the column *written by*. It adds the retention time to the time of the commit, and the sum is the expire timestamp. The group `stock-audit` sent a commit with a retention time of 3 seconds to the 4.3.1 broker.
+# ## A reader must know the version
+#
+# When Kafka 4.1 began to write version 4, some monitoring tools knew only the versions up to 3. The figure shows one commit in three versions. Choose which version the reader expects, beginning with 3. Which reader gets wrong values **without** an error?
+
+# %%
+# figure
+course.VersionOverlay()
+
+# %% [markdown]
+# <details><summary>Which reader gets wrong values?</summary>
+#
+# The reader that expects version 3 fails at version 4: it takes `07 74`, which is 1908, as the length of the metadata, and there are not so many bytes.
+#
+# The reader that expects version 1 gets wrong values from versions 3 and 4 of this commit, without an error. Version 1 has no leader epoch, so the reader takes its first two bytes, `00 00`, as the length of the metadata: an empty text. Then it takes the next 16 bytes as two timestamps. There are enough bytes, so nothing fails.
+#
+# </details>
+#
+# ## One exception: a commit with a retention time
+#
+# An old client can send a *retention time* with its commit: how long the broker must keep the offset. The broker adds it to the time of the commit, and stores the sum as the expire timestamp. The group `stock-audit` sent a commit with a retention time of 3 seconds to the 4.3.1 broker.
 #
 # *Predict*: which value version did the broker write for this commit?
 
@@ -220,23 +239,6 @@ course.reveal("version_of_stock_audit", version_of_stock_audit, audit.value_vers
 # <details><summary>Why?</summary>
 #
 # Only version 1 has a field for an expire timestamp. So every release since 0.9 writes version 1 if a commit has a retention time. Version 1 has no topic id.
-#
-# </details>
-#
-# ## A reader must know the version
-#
-# When Kafka 4.1 began to write version 4, some monitoring tools knew only the versions up to 3. The figure shows one commit in three versions, and a reader that expects one of them. Start with the reader that *expects version 3*. Which reader gets wrong values **without** an error?
-
-# %%
-# figure
-course.VersionOverlay()
-
-# %% [markdown]
-# <details><summary>Which reader gets wrong values?</summary>
-#
-# The reader that expects version 3 fails at version 4: it takes `07 74`, which is 1908, as the length of the metadata, and there are not so many bytes.
-#
-# The reader that expects version 1 gets wrong values from versions 3 and 4 of this commit, without an error. It takes the first two bytes of the leader epoch, `00 00`, as the length of the metadata, and the next 16 bytes as commit and expire timestamp. There are enough bytes, so nothing fails.
 #
 # </details>
 #
@@ -288,7 +290,7 @@ course.check("stops_the_load", stops_the_load)
 #
 # ## Where 3.9 differs
 #
-# The **classic coordinator** (the code in a broker up to 3.9) and the new one read and write the same records of **classic groups**. Only the value version of a commit differs: 3.9 and 4.0 write version 3, and 4.1 and later write version 4.
+# The **classic coordinator** and the new one read and write the same records of **classic groups**. Only the value version of a commit differs: 3.9 and 4.0 write version 3, and 4.1 and later write version 4.
 #
 # <details><summary>Other versions</summary>
 #
@@ -318,7 +320,7 @@ course.check("stops_the_load", stops_the_load)
 #
 # <details><summary>Which commits does a 4.3.1 broker store with a topic id?</summary>
 #
-# Commits outside of transactions (since 4.4, those in transactions, too) and without a retention time. With a retention time, the broker writes version 1, which has no topic id.
+# Commits outside of transactions and without a retention time. With a retention time, the broker writes version 1, which has no topic id.
 #
 # </details>
 #

@@ -144,7 +144,7 @@ with course.fold("moved", moved, sum(kg.partition_for(group, 50) != kg.partition
         print(f"{group:<12} of 50: {before:>2}   of 60: {after:>2}   {'stays' if before == after else 'other partition'}")
 
 # %% [markdown]
-# A group stays only if its hash has the same remainder for 50 and for 60. `billing` moves, because 109829509 % 50 is 9 and 109829509 % 60 is 49. How often are the remainders equal? Both remainders repeat every 300 hashes, because 300 is the smallest number that 50 and 60 divide. Among the hashes 0 to 299, they agree only for 0 to 49: for 50 of 300, or about one group in six.
+# A group stays only if its hash has the same remainder for 50 and for 60. `billing` moves, because 109829509 % 50 is 9 and 109829509 % 60 is 49. How often are the two remainders equal? For 50 of every 300 hashes (300 is the smallest common multiple of 50 and 60), so about one group in six stays.
 #
 # ## What a broker answers after that
 #
@@ -170,8 +170,8 @@ print_offsets("4.3.1", "new")
 #
 # In the figure, each cell is a partition, and each dot is one of 128 groups: the 120 from above and the shop's 8.
 #
-# - A **box** is the commit of a group of the shop, in colour for the group that you follow. The number in it says when the commit was made: 50 before the widening, and 60 after it.
-# - A **dashed box** is an old commit that stayed in the group's former partition.
+# - A **box** is the commit of a group of the shop, in colour for the group that you follow. The number in it is the number of partitions when the commit was made.
+# - A **dashed box** is an old commit in the group's former partition.
 # - A **question mark**: here, brokers look for a commit and find none.
 #
 # When the consumers restart, see what they find. The last step widens the topic again, to 65 partitions. Some groups then come back to their first partition, where brokers find the outdated commit. <span class="live-only">You can also type a name of your own.</span>
@@ -183,7 +183,7 @@ course.PartitionGrid(names, shop)
 # %% [markdown]
 # ## While the brokers restart
 #
-# Brokers restart one after the other, so some of them compute with 50 partitions and others with 60. Meanwhile, **two brokers can be the coordinator of one group**: one of the old partition, one of the new one. Members join at both brokers, which do not know of each other, so two members can read the same records.
+# Brokers restart one after the other, so some of them compute with 50 partitions and others with 60. Meanwhile, **two brokers can be the coordinator of one group**: for brokers that count 50, the leader of the old partition, and for brokers that count 60, the leader of the new one. Members join at both brokers, which do not know of each other, so two members can read the same records.
 
 # %% [markdown]
 # ## Exercise: after the widening
@@ -241,8 +241,8 @@ print_offsets("3.9.2", "classic")
 # A group like `billing` then goes through three stages:
 #
 # 1. **Before the first restart**, brokers still count 50, so commits go to the old partition, and nothing has changed.
-# 2. **After the first restart**, brokers count 60. If the group's new coordinator also leads the old partition, it loads the old offset and answers it, so the group goes on. (If another broker leads the old partition, the answer is *nothing committed*.) The group's new commits go to the new partition.
-# 3. **After each later restart**, brokers still count 60, but now both partitions have records of the group, and the broker loads them in any order. The one that is loaded first fills the cache, and the other one is ignored for this group. So the group's offsets can go back.
+# 2. **After the first restart**, brokers count 60. If the group's new coordinator also leads the old partition, it loads the old offset, and answers with it, so the group goes on. (If another broker leads the old partition, the answer is *nothing committed*.) The group's new commits go to the new partition.
+# 3. **After each later restart**, brokers still count 60, but now both partitions have records of the group. The broker loads the two partitions in any order. It keeps the group that it loads first, and ignores the group's records in the second partition. If the old partition comes first, the group's offsets go back.
 #
 # So before each later restart of a 3.9 broker, stop the group's consumers and note the group's offsets. After the restart, set each offset that went back. Or give the group a new name.
 #
@@ -286,7 +286,10 @@ print_offsets("3.9.2", "classic")
 # 2. Restart all brokers.
 # 3. Set the offsets that you noted, and start the consumers.
 #
-# If brokers have already restarted, a group whose consumers kept running has an old and a new offset. If you set the old one, it repeats everything since the restart. If you keep the new one, it repeats nothing, but a group that started with `latest` never processes the records that it skipped.
+# If brokers have already restarted, a group whose consumers kept running has two offsets, an old and a new one. You choose:
+#
+# - **Set the old offset**: the group repeats everything since the restart.
+# - **Keep the new offset**: nothing is repeated. But if the consumers started with `latest`, the records that they skipped are never processed.
 #
 # ## What we left out, and why
 #

@@ -12,7 +12,7 @@
 # ![A partition is a folder, for example __consumer_offsets-9. A segment is a file, named by its first offset. The file contains batches without gaps. Each batch has a header of 61 bytes and records.](pictures/03.svg)
 
 # %% [markdown]
-# Perhaps you will never read such a file, but your program relies on one property of it: the offsets of one commit are stored together or not at all. The broker **appends** the offsets of one commit as the records of one [**batch**](../docs/handbook/glossary.md#batch). A crash can leave half a batch, but then its length and its checksum do not match, so a broker notices and drops it. So the log has all offsets of the commit, or none.
+# Perhaps you will never read such a file, but your program relies on one property of it: the offsets of one commit are stored together or not at all. The broker **appends** the offsets of one commit as the records of one [**batch**](../docs/handbook/glossary.md#batch). A crash can leave half a batch, but then there are fewer bytes than its length says, so a broker notices this and drops it. So the log has all offsets of the commit, or none.
 #
 # Each batch begins with a **header**, and its records follow. The header answers three questions of a reader, and this lesson goes through them:
 #
@@ -64,13 +64,26 @@ for batch in batches:
 #
 # ## One batch, byte by byte
 #
-# The batch that begins at byte 406 of the file is a commit of one partition. The figure counts **from the start of the batch**. Press *next*, or click a block: the header ends after 61 bytes. (The field `magic` is the number of the batch format.)
+# The batch that begins at byte 406 of the file is a commit of one partition. The figure counts **from the start of the batch**. Press *next*, or click a block: the header ends after 61 bytes.
 
 # %%
 # figure
 course.BatchRibbon(promo, batches[2].position)
 
 # %% [markdown]
+# The lesson needs these fields of the header:
+#
+# | bytes | field | used for |
+# |---|---|---|
+# | 0–7 | offset of the first record | |
+# | 8–11 | length | question 1 |
+# | 12–15 | leader epoch | |
+# | 16 | magic, the number of the format | |
+# | 17–20 | checksum | question 2 |
+# | 21–22 | attributes | question 3 |
+# | 43–50 | producer id | question 3 |
+# | 51–52 | producer epoch | lesson 08 |
+#
 # Inside the record are a key and a value, as in lesson 01:
 
 # %%
@@ -79,16 +92,28 @@ print(f"key    group {record.key.group}, topic {record.key.topic}, partition {re
 print(f"value  offset {record.value.offset}, metadata '{record.value.metadata}'")
 
 # %% [markdown]
+# ## A tombstone in the file
+#
+# What does a record without a value look like? When the topic of `promo` was deleted, the broker wrote a tombstone for the group's offset. In each record, the value's length stands before the value. In a tombstone this length is −1, which is written as `01`. Here it is the second-to-last byte of the batch. (The last byte, `00`, says that the record has no *record headers*, which only clients use.)
+
+# %%
+course.hexdump(promo[815:910], 815)
+
+record = batches[5].records[0]
+key = kg.decode(record.key, record.value).key
+print(f"\noffset {record.offset}: {key.group}, {key.topic}-{key.partition}, {record.value or 'no value'}")
+
+# %% [markdown]
 # ## The checksum
 #
-# Question 2: are the bytes intact? A broker that loses power can leave half a batch at the end of the file, and a disk can change a byte. So bytes 17 to 20 of a batch are a checksum, a *CRC-32C*: a number that is computed from all bytes of the batch that follow it. If one of them has changed or is missing, a reader computes another number. Half a batch therefore never counts.
+# Question 2: are the bytes intact? A broker that loses power can leave half a batch at the end of the file, and a disk can change a byte. So the header has a checksum, a *CRC-32C*: a number that is computed from all bytes of the batch that follow it. If one of them has changed or is missing, a reader computes another number. Half a batch therefore never counts.
 
 # %% [markdown]
 # ## After a wrong checksum
 #
 # After a crash, a broker checks the batches at the end of its log. At the first wrong checksum it *truncates* the log: it removes this batch **and everything after it**.
 #
-# Why not only this batch? Each partition has copies on several brokers, which copy it from the partition's leader. A follower asks the leader only for what comes after the end of its own log, so it would never get back a batch that was cut out of the middle.
+# Why not only this batch? Several brokers store the partition. One of them is its leader, and the others, its *followers*, copy the leader's log. A follower asks only for what comes after the end of its own log, so it would never get back a batch that was cut out of the middle.
 #
 # Are the removed batches lost? That depends on the leader of the partition:
 #
@@ -125,7 +150,7 @@ course.check("unnoticed_change", unnoticed_change)
 # %% [markdown]
 # <details><summary>Which bytes are not protected, and why?</summary>
 #
-# The offset, the length and the leader epoch of a batch stand before the checksum. (In the figure, byte 563 is the end of an offset, and byte 571 the end of a leader epoch.) The length must be read before the checksum can be computed at all. The offset and the leader epoch are set by the broker when it appends the batch. In an ordinary topic, the client has computed the checksum before. If the checksum covered these two fields, the broker would have to compute it again.
+# The offset, the length and the leader epoch of a batch stand before the checksum. (In the figure, byte 563 is the end of an offset, and byte 571 the end of a leader epoch.) The length must be read before the checksum can be computed at all. As for the other two: in most topics, the client computes the checksum and sends the batch. The broker then fills in the offset and the leader epoch. If the checksum covered them, the broker would have to compute it again.
 #
 # - A wrong **leader epoch** goes unnoticed. (This is the leader epoch of the partition of `__consumer_offsets`. A commit has another leader epoch, that of the partition that the group reads.)
 # - A wrong **offset** is noticed only if it is lower than the offset of the batch before.
@@ -149,7 +174,7 @@ course.check("unnoticed_change", unnoticed_change)
 #
 # ## How to recognise a marker
 #
-# Bytes 21 and 22 of the header are its *attributes*. Two of their bits matter here: `10` (in hex) is set if the batch belongs to a transaction, and `20` if it is a control batch. So `00 10` is a batch in a transaction, and `00 30` is a marker, because `10` + `20` = `30`.
+# The *attributes* in the header are a sum of flags. Two of them matter here: hex 10 for a batch in a transaction, and hex 20 for a control batch. So `00 10` is a batch in a transaction, and `00 30` is a marker, which is both.
 #
 # The key of the marker begins at byte 66 of the batch: 61 bytes of header, and five bytes of the record before its key. The last two bytes of the key, 68 and 69, are the type of the marker: `00 00` means abort, and `00 01` means commit.
 
@@ -166,7 +191,7 @@ print()
 course.hexdump(shared[3633:3711], 3633)
 
 # %% [markdown]
-# At which byte does the batch with the **commit** marker begin? Which number is in bytes 51 and 52 of this batch? (They are the [*producer epoch*](../docs/handbook/glossary.md#producer-epoch), which lesson 08 needs.) Write a pair, for example `(1234, 5)`.
+# At which byte does the batch with the **commit** marker begin? Which number is in bytes 51 and 52 of this batch, its [*producer epoch*](../docs/handbook/glossary.md#producer-epoch)? (Byte 51 of the first batch is at position 3352 + 51.) Write a pair, for example `(1234, 5)`.
 
 # %%
 # exercise: commit_marker
@@ -197,21 +222,9 @@ except kg.InvalidRecord as error:
 # </details>
 
 # %% [markdown]
-# ## A tombstone in the file
-#
-# What does a record without a value look like? When the topic of `promo` was deleted, the broker wrote a tombstone for the group's offset. In each record, the value's length stands before the value, and in a tombstone this length is −1, which is written as `01`. Here it is the second-to-last byte of the batch. (The last byte, `00`, says that the record has no *record headers*, which only clients use.)
-
-# %%
-course.hexdump(promo[815:910], 815)
-
-record = batches[5].records[0]
-key = kg.decode(record.key, record.value).key
-print(f"\noffset {record.offset}: {key.group}, {key.topic}-{key.partition}, {record.value or 'no value'}")
-
-# %% [markdown]
 # ## Inside a record: varints
 #
-# Why is −1 written as `01`? (Skip this section and its exercise if you will not decode records yourself.) The numbers in the header of a batch have a fixed size. Inside a record, most numbers are small, for example lengths. So they are [**varints**](../docs/handbook/glossary.md#varint), in which a small number takes one byte:
+# Why does a tombstone have `01` for the length −1? (Skip this section and its exercise if you will not decode records yourself.) The numbers in the header of a batch have a fixed size. Inside a record, most numbers are small, for example lengths. So they are [**varints**](../docs/handbook/glossary.md#varint), in which a small number takes one byte:
 #
 # 1. The first byte holds the lowest seven bits, the next byte the next seven, and so on. The **highest bit** of a byte is 1 if another byte follows.
 # 2. The result n is *zigzag-encoded*, so that a negative number can be short, too. If n is even, the number is n / 2. If n is odd, the number is −(n + 1) / 2.
@@ -249,7 +262,7 @@ course.check("read_varint", read_varint)
 #
 # <details><summary>Other versions</summary>
 #
-# Byte 16 of a batch is its *magic*, the number of the format: 2 since Kafka 0.11. Before 0.11, each message had its own header (magic 0 and 1). Up to 3.9, the setting `log.message.format.version` could still choose an old format, so a broker looked up the partition's magic before it wrote a commit. Kafka 4.x writes only magic 2.
+# The magic is 2 since Kafka 0.11. Before 0.11, each message had its own header (magic 0 and 1). Up to 3.9, the setting `log.message.format.version` could still choose an old format, so a broker looked up the partition's magic before it wrote a commit. Kafka 4.x writes only magic 2.
 #
 # </details>
 #

@@ -3,7 +3,7 @@
 #
 # **What happens between `commitSync()` and the answer?**
 #
-# **Which Kafka:** every 4.x, which always has the new *group coordinator*. The classic coordinator of 3.9 stands beside it in "Where 3.9 differs". **Which groups:** all consumer groups.
+# **Which Kafka:** every 4.x, with the new *group coordinator*. The classic coordinator of 3.9 stands beside it in "Where 3.9 differs". **Which groups:** all consumer groups.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -92,21 +92,6 @@ course.CommitAndPowerCut()
 # So a commit that was answered `NONE` is safe as long as one replica in sync survives. A commit **without** an answer is perhaps stored, and perhaps not.
 
 # %% [markdown]
-# ## How many copies a NONE means
-#
-# "In the log" does not mean "on the disk": the operating system writes the file a little later, and by default the broker does not wait for that. What protects a commit are the copies on other brokers.
-#
-# By default, three brokers have a copy of the partition (`offsets.topic.replication.factor=3`). A replica that has fallen behind is not in sync, and nobody waits for it. If too few replicas are in sync, the setting `min.insync.replicas` decides:
-#
-# | in sync, with the leader | `min.insync.replicas=1` (the default) | `min.insync.replicas=2` |
-# |---|---|---|
-# | 3 brokers | `NONE`: three copies | `NONE`: three copies |
-# | 2 brokers | `NONE`: two copies | `NONE`: two copies |
-# | only the leader | `NONE`: one copy, which is lost with this broker | an error: the log refuses the commit |
-#
-# So set `min.insync.replicas=2` for `__consumer_offsets`: then each commit that was answered `NONE` survives the loss of one broker.
-
-# %% [markdown]
 # ## A commit times out
 #
 # If the replicas have not confirmed a batch after 5 seconds (`offsets.commit.timeout.ms`), the commit **times out**: the client gets an error, although the record is in the log.
@@ -155,7 +140,22 @@ with course.fold("this_and_next", this_and_next, (this_broker, next_broker)):
 # | the newest state | stays at 6 | goes back to 5 |
 # | a fetch returns | 5, and 6 as soon as the replicas confirm it | 5 |
 #
-# A client gets `COORDINATOR_NOT_AVAILABLE` in both cases, and so cannot tell them apart. Repeating the commit settles the doubt, so `commitSync` sends it again. If the answer is then `NONE`, this broker and the next one return the same offset.
+# After a timeout, and if too few replicas are in sync, a client gets the same error, `COORDINATOR_NOT_AVAILABLE`. So it cannot know whether the record is in the log. Repeating the commit settles the doubt, so `commitSync` sends it again. If the answer is then `NONE`, this broker and the next one return the same offset.
+
+# %% [markdown]
+# ## How many copies a NONE means
+#
+# "In the log" does not mean "on the disk": the operating system writes the file a little later, and by default the broker does not wait for that. What protects a commit are the copies on other brokers.
+#
+# By default, three brokers have a copy of the partition (`offsets.topic.replication.factor=3`). A replica that has fallen behind is not in sync, and nobody waits for it. If too few replicas are in sync, the setting `min.insync.replicas` decides:
+#
+# | in sync, with the leader | `min.insync.replicas=1` (the default) | `min.insync.replicas=2` |
+# |---|---|---|
+# | 3 brokers | `NONE`: three copies | `NONE`: three copies |
+# | 2 brokers | `NONE`: two copies | `NONE`: two copies |
+# | only the leader | `NONE`: one copy, which is lost with this broker | an error: the log refuses the commit |
+#
+# So set `min.insync.replicas=2` for `__consumer_offsets`: then each commit that was answered `NONE` survives the loss of one broker.
 
 # %% [markdown]
 # ## What the client is told
@@ -164,7 +164,7 @@ with course.fold("this_and_next", this_and_next, (this_broker, next_broker)):
 #
 # | the answer | the advice | `commitSync` | the callback of `commitAsync` gets |
 # |---|---|---|---|
-# | `COORDINATOR_NOT_AVAILABLE` | You cannot know whether it is stored: wait, and commit again. | repeats for 60 seconds, then throws `TimeoutException` | `RetriableCommitFailedException` |
+# | `COORDINATOR_NOT_AVAILABLE` | You cannot know whether it is stored: wait, and commit again. | repeats for 60 seconds (`default.api.timeout.ms`), then throws `TimeoutException` | `RetriableCommitFailedException` |
 # | `NOT_COORDINATOR` | Another broker can store it: find the new coordinator, and commit again. | the same | the same |
 # | `UNKNOWN_SERVER_ERROR` | No broker will store it: repeating does not help. | throws `KafkaException` at once | `KafkaException` |
 #
@@ -194,7 +194,7 @@ course.check("after_the_crash", after_the_crash)
 # %% [markdown]
 # ## Two commits on their way
 #
-# `commitAsync` does not wait, so two commits of one partition can be in flight together. Which one counts? The coordinator handles the requests of a partition of `__consumer_offsets` one after the other, so the records are in the log, and on every replica, in the order of the requests. But the confirmations come from several threads, so that of the second commit can reach the coordinator before that of the first.
+# `commitAsync` does not wait, so two commits of one partition can be in flight together. Which one counts? The coordinator handles the requests of a partition of `__consumer_offsets` one after the other, so the records are in the log, and on every replica, in the order of the requests. But several threads deliver the confirmations, so the second commit's confirmation can arrive before the first one's.
 #
 # *Predict*: 6 is appended, then 7. The confirmation of 7 arrives first, then that of 6. Which offset does a fetch return at the end?
 
@@ -271,7 +271,7 @@ course.check("commit_error", commit_error)
 # %% [markdown]
 # ## What is written
 #
-# A real 4.3.1 broker received four commits of `dashboard`, whose client is not a member of the group. It wrote one batch for each request, so a crash can lose a request, but never a part of it. The next cell prints the batches, and compares the models with real brokers:
+# A real 4.3.1 broker received four commits of `dashboard`, whose client is not a member of the group. It wrote one batch for each request, so a crash can lose a request, but never a part of it. The next cell prints these batches. Then the models of 4.3.1 and 3.9.2 store the same commits, and a ✓ means that their batches have the same offsets and sizes as those of the real broker:
 
 # %%
 import kafkagroups as kg
@@ -307,7 +307,7 @@ def commit_after_a_timeout(broker):
 course.compare_brokers(commit_after_a_timeout, holds_answers=True)
 
 # %% [markdown]
-# Replicas copy the log in order, so those that have the record of `orders-1` also have the record of 6. That is why 4.x shows 6 at the end. 3.9 has forgotten 6, and fetches return 5 until the next commit or load. In the row of the timeout, only the error differs, and a Java consumer treats both errors alike:
+# Replicas copy the log in order, so those that have the record of `orders-1` also have the record of 6. That is why 4.x shows 6 at the end. 3.9 has forgotten 6, and fetches return 5 until the next commit or load. Three more things differ (a Java consumer treats the two errors of a timeout alike):
 #
 # | | 4.x | 3.9 |
 # |---|---|---|
@@ -317,7 +317,7 @@ course.compare_brokers(commit_after_a_timeout, holds_answers=True)
 #
 # <details><summary>The map of commits in flight, and a commit that is answered NONE but not shown</summary>
 #
-# In the source of 3.9, the map of commits in flight is called `pendingOffsetCommits`. The map has room for only one offset of each partition. When a commit is confirmed, 3.9 only checks whether the map has *any* offset of the partition. If it has none, 3.9 assumes that the offset was deleted, and drops it. With two commits in flight, this goes wrong:
+# In the source of 3.9, the map of commits in flight is called `pendingOffsetCommits`. The map has room for only one offset of each partition. When a commit is confirmed, 3.9 looks whether the map has an offset of this partition, no matter which one. If the map has none, 3.9 assumes that the offset was deleted in the meantime, and does not move the confirmed offset into the cache. With two commits in flight, this goes wrong:
 #
 # | step | map | cache |
 # |---|---|---|
@@ -363,7 +363,7 @@ course.compare_brokers(commit_after_a_timeout, holds_answers=True)
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
 # | Commits fail with `COORDINATOR_NOT_AVAILABLE`. | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets --under-min-isr-partitions` | A listed partition has fewer replicas in sync than `min.insync.replicas`, so it refuses commits. | Bring the missing brokers back. Consumers repeat their commits. Do not lower `min.insync.replicas`: one broker could then have the only copy. |
-# | Commits fail now and then, although this command lists nothing. | the same command, several times, with `--under-replicated-partitions` instead | A partition that is listed now and then has a slow replica. While it is less than 30 seconds behind (`replica.lag.time.max.ms`), it counts as in sync, and commits wait for it. | Look at the disk and the network of its broker. |
+# | Commits fail now and then, although this command lists nothing. | several times: `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets --under-replicated-partitions` | A partition that is listed now and then has a slow replica. While it is less than 30 seconds behind (`replica.lag.time.max.ms`), it counts as in sync, and commits wait for it. | Look at the disk and the network of its broker. |
 
 # %% [markdown]
 # <details><summary>In Kafka</summary>

@@ -3,7 +3,7 @@
 #
 # **Why does a broker never read the topic when a consumer asks for its offset?**
 #
-# **Which Kafka:** every 4.x, which always has the new *group coordinator*. If a row of a table has one answer, it is also that of 3.9.2. **Which groups:** all consumer groups.
+# **Which Kafka:** every 4.x, with the new *group coordinator*. If a row of a table has only one answer, 4.3.1 and 3.9.2 both give it. **Which groups:** all consumer groups.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -24,7 +24,7 @@
 # %% [markdown]
 # ## Question 1: who coordinates my group?
 #
-# Only the broker that leads the group's partition has the group in memory, and while the broker loads the partition, this memory is incomplete. If it answered "nothing committed" during the load, the consumer would start in the wrong place. So a leader that still loads refuses to answer, like a broker that is not the leader. Here, a broker loses the leadership of the group's partition and gets it back:
+# Only the broker that leads the group's partition has the group in memory, and while the broker loads the partition, this memory is incomplete. If it answered "nothing committed" during the load, the consumer would start in the wrong place. So a leader that is still loading refuses, and so does a broker that is not the leader, each with an error of its own. Here, a broker loses the leadership of the group's partition and gets it back:
 
 # %%
 from kafkagroups import course
@@ -47,28 +47,6 @@ course.compare_brokers(move_away_and_back)
 
 # %% [markdown]
 # After `NOT_COORDINATOR`, the client asks again who the coordinator is, because normally another broker coordinates the group now. After `COORDINATOR_LOAD_IN_PROGRESS`, the client waits and asks the same broker again. Meanwhile, `poll` of a Java consumer returns no records and throws nothing.
-
-# %% [markdown]
-# ## A restart, second by second
-#
-# We restarted a real 4.3.1 broker, and kept sending it three requests: FindCoordinator, OffsetFetch for `billing`, and a monitor's ListGroups, which asks a broker for all its groups. A line is printed whenever an answer changes:
-
-# %%
-import json
-
-with open(f"{course.find_data('harbour/4.3.1')}/acts.json") as file:
-    steps = json.load(file)
-
-answers = next(step["answer"] for step in steps if "started again" in step["step"])
-print(f"{'ms':>6}  {'FindCoordinator':<24}{'OffsetFetch billing':<22}ListGroups")
-for answer in answers:
-    first = answer.get("connection") or answer["FindCoordinator"]
-    print(f"{answer['ms']:>6}  {first:<24}{answer.get('OffsetFetch billing', ''):<22}{answer.get('ListGroups', '')}")
-
-# %% [markdown]
-# - **FindCoordinator** only looks up the partition's leader.
-# - **OffsetFetch** needs only the group's own partition, which was loaded between two of our requests.
-# - **ListGroups** needs *all* partitions. **An empty list right after a start proves nothing**: before the load begins, the broker does not know which partitions it leads, and answers `NONE` with 0 groups.
 
 # %% [markdown]
 # ## Question 2: where do I continue?
@@ -155,7 +133,9 @@ def may_see(operation, kind, name):
 course.compare_brokers(ask_all_and_by_name, authorize=may_see)
 
 # %% [markdown]
-# For a fetch **by name**, the coordinator goes through the list of the client, so each partition of this list has an offset, −1 or an error in the answer. For a fetch of **all**, it goes through its committed offsets, and leaves out those that the client may not see. So a monitor with too few permissions shows too few offsets, and no error.
+# For a fetch **by name**, the coordinator goes through the client's list of partitions, so each of them has an offset, −1 or an error in the answer. For a fetch of **all**, it goes through its committed offsets, and leaves out those that the client may not see. So a monitor with too few permissions shows too few offsets, and no error.
+#
+# (ListGroups, the list of a broker's groups, can be empty right after a start, without an error.)
 
 # %% [markdown]
 # ## Why the answer can be −1
@@ -199,7 +179,7 @@ course.check("proof_of_loss", proof_of_loss)
 # | if the coordinator answered | this could happen next |
 # |---|---|
 # | 5, the confirmed offset | The replicas confirm 6. Record 5 was already processed, and this consumer processes it again. |
-# | 6, the offset in flight | The broker crashes, and 6 is lost. The consumer is at 6, which no broker remembers. After the next rebalance, another member begins at 5, and processes record 5 again. |
+# | 6, the offset in flight | The broker crashes, and 6 is lost: the group's offset is 5 again. After the next rebalance, another member begins at 5, and processes record 5 again. |
 #
 # So a coordinator of 4.x lets a stable fetch **wait** until the replicas have confirmed 6:
 
@@ -294,12 +274,12 @@ course.Failover()
 # %% [markdown]
 # ## Question 4: has the partition lost records that I have read?
 #
-# The last question is about `orders-0` itself. Broker A leads this partition, broker B has copied it only up to 39, and A's disk fails:
+# Broker A leads `orders-0`, broker B has copied it only up to 39, and A's disk fails:
 #
 # ```
-#  offset        20 … 39   40 … 44   45 … 59
-#  A, epoch 3    ▓▓▓▓▓▓▓   ▓▓▓▓▓▓▓   ▓▓▓▓▓▓▓   billing has read up to 44, and commits 45, epoch 3
-#  B, epoch 4    ▓▓▓▓▓▓▓   ░░░░░░░   ░░░░░░░   from 40 on there are other records
+#  offset            0 … 19    20 … 39   40 … 44   45 … 59
+#  A: leader epoch      0         3         3         3       billing has read up to 44, and commits 45, epoch 3
+#  B: leader epoch      0         3         4         4       from 40 on, other records
 # ```
 #
 # B is not in sync, but an administrator can let it lead, in an [*unclean* leader election](../docs/handbook/glossary.md#unclean-leader-election). B's records 40 to 44 are not the ones that `billing` has read, so a start at 45 would skip them.
@@ -310,7 +290,7 @@ course.Failover()
 #
 # The consumer asks B, with `OffsetForLeaderEpoch`, where epoch 3 ends. B has a list of epochs, each with its first offset: `[(0, 0), (3, 20), (4, 40)]`. Epoch 3 ends where epoch 4 begins, at 40. The consumer continues at the smaller of its offset and the end of the epoch, so at 40.
 #
-# **An epoch ends at the first offset of the next higher epoch in the list.** The epoch itself need not be in the list: for epoch 1, B answers 20, where epoch 3 begins. The highest epoch ends at the end of the log.
+# **An epoch ends at the first offset of the next higher epoch in the list.** The epoch itself need not be in the list: nothing was written in epoch 1, so for epoch 1, B answers 20, where epoch 3 begins. The highest epoch ends at the end of the log.
 #
 # An offset that an operator has set with `kafka-consumer-groups.sh` has no leader epoch, so the consumer does not ask.
 
@@ -332,6 +312,30 @@ three_restarts = ...
 # %%
 course.check("three_restarts", three_restarts)
 # course.hint("three_restarts")
+
+# %% [markdown]
+# ## A restart, second by second
+#
+# We restarted a real 4.3.1 broker, and kept sending it three requests. A line is printed whenever an answer changes:
+
+# %%
+import json
+
+with open(f"{shop}/acts.json") as file:
+    steps = json.load(file)
+
+answers = next(step["answer"] for step in steps if "started again" in step["step"])
+print(f"{'ms':>6}  {'FindCoordinator':<24}{'OffsetFetch billing':<22}ListGroups")
+for answer in answers:
+    first = answer.get("connection") or answer["FindCoordinator"]
+    print(f"{answer['ms']:>6}  {first:<24}{answer.get('OffsetFetch billing', ''):<22}{answer.get('ListGroups', '')}")
+
+# %% [markdown]
+# For 12 seconds, the broker is not up yet. Then:
+#
+# - **FindCoordinator** only looks up the partition's leader.
+# - **OffsetFetch** needs only the group's own partition, which was loaded between two of our requests.
+# - **ListGroups** needs *all* partitions. **An empty list right after a start proves nothing**: before the load begins, the broker does not know which partitions it leads, and answers `NONE` with 0 groups.
 
 # %% [markdown]
 # ## Where 3.9 differs
@@ -389,8 +393,7 @@ course.compare_brokers(commit_in_flight, holds_answers=True)[2:]
 #
 # ## For your consumer
 #
-# - With `auto.offset.reset=none`, a lost offset is an error. Use it if skipping records is worse than stopping. With `none`, a consumer that finds lost records after an unclean election throws `LogTruncationException`.
-# - While the coordinator loads or an offset is not stable, `poll` returns no records.
+# With `auto.offset.reset=none`, a lost offset is an error. Use it if skipping records is worse than stopping. If an unclean election has lost records, such a consumer stops, too, with `LogTruncationException`.
 
 # %% [markdown]
 # ## At 3 am

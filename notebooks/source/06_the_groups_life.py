@@ -3,7 +3,7 @@
 #
 # **What does a rebalance do, and what does a death cost?**
 #
-# **Which Kafka:** every 4.x, which always has the new *group coordinator*. Where the tables show one answer, 3.9.2 gives the same one. **Which groups:** *classic groups*, whose consumers keep the default `group.protocol=classic`.
+# **Which Kafka:** every 4.x, with the new *group coordinator*. If a row of a table has only one answer, 4.3.1 and 3.9.2 both give it. **Which groups:** *classic groups*, whose consumers keep the default `group.protocol=classic`.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -22,16 +22,16 @@
 # %% [markdown]
 # ## A rebalance in one drawing
 #
-# A consumer sends **JoinGroup** to become a member, and **SyncGroup** to get its partitions. Here `billing-1` is already a member, and `billing-2` is new:
+# A consumer sends **JoinGroup** to become a member, and **SyncGroup** to get its partitions. Here `billing-1` is a member, and `billing-2` is new. (The rows are those of the tables below.)
 #
 # ```
 #  billing-1                coordinator                billing-2
-#      │                         │ ◀────── JoinGroup ──────│  waits
-#      │─────── JoinGroup ─────▶ │                         │
+#      │                         │ ◀────── JoinGroup ──────│  row 7: waits
+#      │─────── JoinGroup ─────▶ │                         │  row 10
 #      │ ◀──── you lead ──────── │ ── billing-1 leads ───▶ │    join phase ends
 #      │                         │                         │
-#      │                         │ ◀────── SyncGroup ──────│  waits
-#      │─ SyncGroup with all ──▶ │                         │
+#      │                         │ ◀────── SyncGroup ──────│  row 13: waits
+#      │─ SyncGroup with all ──▶ │                         │  row 14
 #      │  assignments            ■ appends one record      │
 #      │ ◀──── orders 0 1 ────── │ ────── orders 2 ──────▶ │    sync phase ends
 # ```
@@ -48,7 +48,7 @@
 #
 # ## The first member
 #
-# Two consumers join the group `billing`, and later they leave. The story has 20 rows, each with a request (or a pause) and its answer. After the word *now* comes the group's new state. A written record is on the line below. Here are the first three. (Skip the code.)
+# Two consumers join the group `billing`, and later they leave. The story has 20 rows. Each shows a request (or a pause), its answer, and after *now* the group's new state. If the coordinator writes a record, an extra line shows it. Here are the first three. (Skip the code.)
 
 # %%
 import kafkagroups as kg
@@ -79,7 +79,7 @@ story[:3]
 #
 # <details><summary>Which requests create a group?</summary>
 #
-# A JoinGroup without a member id creates the group if it does not exist. A *heartbeat*, the sign of life of a member (below), never does: it is answered `UNKNOWN_MEMBER_ID`. Two requests cannot create a group twice, because the coordinator handles the requests of a partition one after the other.
+# A JoinGroup without a member id creates the group if it does not exist. A *heartbeat*, the sign of life of a member (below), never does: it is answered `UNKNOWN_MEMBER_ID`. If two clients send the first JoinGroup at the same time, the group is created only once, because the coordinator handles the requests of a partition one after the other.
 #
 # </details>
 
@@ -145,7 +145,7 @@ story[12:14]
 story[14:20]
 
 # %% [markdown]
-# The LeaveGroup in row 16 writes no record; the end of the rebalance does, in row 19. A killed process sends no LeaveGroup.
+# The LeaveGroup in row 16 writes no record; the end of the rebalance does, in row 19.
 
 # %% [markdown]
 # ## What is in the log
@@ -163,7 +163,7 @@ for kafka in ("4.3.1", "3.9.2"):
         print(f"  offset {line.record_offset:>2}   generation {value.generation}   {', '.join(names) or 'no members'}")
 
 # %% [markdown]
-# A group record is written at the end of a rebalance, and in three other cases: at the first JoinGroup (generation 0, only in 4.x), when the last member leaves (generation 4), and when a static member is replaced (lesson 07). During a rebalance, nothing is written.
+# A group record is written at the end of a rebalance, and in three other cases: at the first JoinGroup (generation 0, only in 4.x), when the last member leaves (generation 4), and when a static member is replaced (lesson 07).
 
 # %% [markdown]
 # ## Memory and log
@@ -198,7 +198,7 @@ course.compare_brokers(crashes)
 # %% [markdown]
 # ## How long a dead member keeps its partitions
 #
-# A member must send a sign of life within its [*session timeout*](../docs/handbook/glossary.md#session-timeout) (`session.timeout.ms`, 45 seconds by default). These events begin its session again:
+# A member must send a sign of life within its [*session timeout*](../docs/handbook/glossary.md#session-timeout) (`session.timeout.ms`, 45 seconds by default). These events set its session back to zero:
 #
 # - a heartbeat or a commit of this member that the coordinator accepts
 # - the end of the join phase, and the end of the sync phase
@@ -228,7 +228,7 @@ with course.fold("leader_is_removed_at", leader_is_removed_at, billing.now_s):
 # In this figure of all 20 rows, a session lasts **10 seconds**. In its upper half, each partition has a bar while a member reads it. In its lower half, each member has a row, with its signs of life:
 #
 # 1. When does nobody read?
-# 2. The dashed bar of a member is its session, which fills while the member is silent. What begins it again?
+# 2. The dashed bar of a member shows how much of its session has passed. What sets it back to zero?
 # 3. Let the coordinator die after an event. After which events does the crash lose nothing?
 #
 # <span class="live-only">You can also type a death, for example `billing-1 at 9`.</span>
@@ -240,9 +240,7 @@ course.RebalanceLanes()
 # %% [markdown]
 # ## Three deadlines
 #
-# The session is the first of three deadlines of a member.
-#
-# A Java consumer sends heartbeats from a separate thread, so they do not prove that its loop works. So if the loop does not call `poll` within `max.poll.interval.ms` (5 min), the consumer leaves by itself. Joining happens inside `poll`, so `max.poll.interval.ms` is also the member's [rebalance timeout](../docs/handbook/glossary.md#rebalance-timeout): the time that the coordinator waits for its JoinGroup.
+# A Java consumer sends heartbeats from a separate thread, so they do not prove that its loop works. So if the loop does not call `poll` within `max.poll.interval.ms` (5 min), the consumer leaves by itself. Joining happens inside `poll`, so each member also sends this value as its [rebalance timeout](../docs/handbook/glossary.md#rebalance-timeout).
 #
 # | what must come | before this deadline | or else |
 # |---|---|---|

@@ -3,7 +3,7 @@
 #
 # **Which checks does a coordinator make before it stores a commit?**
 #
-# **Which Kafka:** every 4.x, which always has the new *group coordinator*. The tables show 4.3.1 beside 3.9.2 with the classic coordinator; a row with one answer is true for both. **Which groups:** *classic groups*, whose consumers keep the default `group.protocol=classic`.
+# **Which Kafka:** every 4.x, with the new *group coordinator*. If a row of a table has only one answer, 4.3.1 and 3.9.2 both give it. **Which groups:** *classic groups*, whose consumers keep the default `group.protocol=classic`.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -70,16 +70,17 @@ with course.fold("late_commit", late_commit, silent.steps[1].answers[0]):
 #
 # If the group has no members, this is a *simple* commit. The coordinator stores it without a check of the sender, because there is no member whose offset it could overwrite. If the group does not exist, the coordinator creates it.
 #
-# While the group has members, the coordinator refuses a commit with the generation −1, because a member may be committing the same partition. So you cannot set an offset while the group has a member, not even the offset of a single partition.
+# While the group has members, the coordinator refuses a commit with the generation −1 (check 2 below), because a member may be committing the same partition. So you cannot set an offset while the group has a member, not even the offset of a single partition.
 
 # %% [markdown]
 # ## The checks, in order
 #
-# If a commit is not simple, the coordinator checks its sender. A member sends its member id and its generation, which is 0 or more. First the broker checks permissions, topics, and whether it coordinates the group. Then the coordinator asks four questions about the sender:
+# If a commit is not simple, the coordinator checks its sender. A member sends its member id and its generation, which is 0 or more. First the broker checks permissions, topics, and whether it coordinates the group. Then the coordinator asks four questions, first about the group, then about the sender, and last about the partitions:
 #
 # | check | question | the error, if not | why |
 # |---|---|---|---|
 # | 1 | Does the group exist? | `GROUP_ID_NOT_FOUND` | Nobody can be a member of it. |
+# | | Only for static members (below): does the instance id still belong to this member id? | `FENCED_INSTANCE_ID` | A newer process has taken its place. |
 # | 2 | Is the sender a member? | `UNKNOWN_MEMBER_ID` | The sender was removed, or never was a member. An Empty group has no members. |
 # | 3 | Does it send the current generation? | `ILLEGAL_GENERATION` | The sender has missed a rebalance. |
 # | 4 | Is it clear who owns the partitions? | `REBALANCE_IN_PROGRESS` | In CompletingRebalance, the leader of the group has not sent the assignments yet. |
@@ -122,7 +123,7 @@ def refused_commits(broker):
 course.compare_brokers(refused_commits, ("4.3.1", "3.9.2"))[1:]
 
 # %% [markdown]
-# If one of the four checks fails, the whole request is refused. Before them, the broker checks permissions and topics for each partition: it refuses a partition that does not exist, or whose topic the client may not read, and stores the others.
+# The four checks are about the whole request: if one of them fails, no offset is stored. The broker's checks before them are about single partitions: the offset of a partition that does not exist, or whose topic the client may not read, is refused, and the other offsets are stored.
 #
 # <details><summary>The length of the metadata</summary>
 #
@@ -160,7 +161,7 @@ course.check("three_refusals", three_refusals)
 #
 # | error | `commitSync` of Java throws | what happened | what your code should do |
 # |---|---|---|---|
-# | `UNKNOWN_MEMBER_ID`, `ILLEGAL_GENERATION` | `CommitFailedException` | The group went on without this member. | Do not commit again. Call `poll`, which calls `onPartitionsLost` and joins again. Other members read the records again, which your processing must tolerate. |
+# | `UNKNOWN_MEMBER_ID`, `ILLEGAL_GENERATION` | `CommitFailedException` | The group went on without this member. | Do not commit again. Call `poll`, which calls `onPartitionsLost` and joins again. Other members process these records again, so processing twice must do no harm. |
 # | `REBALANCE_IN_PROGRESS` | `RebalanceInProgressException` | The partitions are being divided. | Call `poll`, which finishes the rebalance. Then commit what you still own. |
 # | `FENCED_INSTANCE_ID` (below) | `FencedInstanceIdException` | Another process has this instance id. | Stop, and look for the other process. |
 # | `GROUP_AUTHORIZATION_FAILED`, `TOPIC_AUTHORIZATION_FAILED` | `GroupAuthorizationException`, `TopicAuthorizationException` | A permission is missing. | Stop, and ask for READ. |
@@ -183,11 +184,11 @@ course.check("answer_commit", answer_commit)
 # %% [markdown]
 # ## A static member
 #
-# **Who am I after a restart?** A new process has no member id, so for check 2 it is a stranger. It joins as a new member, and a restart costs two rebalances: one when the old process leaves, and one when the new one joins.
+# After a restart, a new process has no member id, so for check 2 it is a stranger. It joins as a new member, and a restart costs two rebalances: one when the old process leaves, and one when the new one joins.
 #
 # A *static* member avoids both rebalances, because it has a name: its `group.instance.id`. When its process stops, it does not leave, so its partitions keep their owner. When a new process starts with this [instance id](../docs/handbook/glossary.md#instance-id) before the session timeout ends, it takes the place of the old one.
 #
-# If the sender has an instance id, one question comes before check 2: does this instance id now belong to another member id? If it does, the error is `FENCED_INSTANCE_ID`. The sender is *fenced*, shut out, because another process has its place.
+# If the sender has an instance id, one question comes before check 2: does the instance id still belong to the sender's member id? If not, the error is `FENCED_INSTANCE_ID`. The sender is *fenced*, shut out, because another process has its place.
 #
 # Harbour Coffee has two vans, whose consumers are static members of `shipping`. Then `van-1` is started again:
 
@@ -221,7 +222,9 @@ with course.fold("heard_by_the_old_process", heard_by_the_old_process, restart.s
 # %% [markdown]
 # - **The new process** has the old partitions again, and the generation stays 2, because no member gets other partitions. The new process leads the group, so it would compute the assignments again; `skip_assignment` tells it not to.
 # - **The group record** is written again, because the member id is new. Without this record, the next coordinator would load the old member id after a failover, and refuse the new process.
-# - **The old process** gets `FENCED_INSTANCE_ID`, which tells it to stop. If the answer were `UNKNOWN_MEMBER_ID`, the old process would join again and push out the new one. `FENCED_INSTANCE_ID` helps only if the old process stays stopped. If Kubernetes restarts it, the two processes push each other out for ever.
+# - **The old process** gets `FENCED_INSTANCE_ID`, which tells it to stop. If the answer were `UNKNOWN_MEMBER_ID`, the old process would join again and push out the new one.
+#
+# **A fenced process must stay stopped.** If Kubernetes restarts it, it joins as the newer process and pushes out the other one. If that one is restarted, too, this goes on for ever.
 
 # %% [markdown]
 # ## Exercise for later: which name is used twice?

@@ -3,7 +3,7 @@
 #
 # **When does an offset in a transaction count?**
 #
-# **Which Kafka:** every 4.x, which always has the new *group coordinator*. If a row of a table has one answer, 3.9.2 gives the same one; "Where 3.9 differs" has the rest. **Which groups:** all consumer groups.
+# **Which Kafka:** every 4.x, with the new *group coordinator*. If a row of a table has only one answer, 4.3.1 and 3.9.2 both give it. **Which groups:** all consumer groups.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -111,7 +111,7 @@ course.TwoMaps()
 # 2. Process B takes over, gets the old offset, and begins there.
 # 3. The marker comes, so A's alarms count. B writes each alarm a second time.
 #
-# Both brokers go through the third transaction:
+# We send the requests of the third transaction to brokers of both versions:
 
 # %%
 from IPython.display import display
@@ -163,13 +163,6 @@ course.check("after_two_markers", after_two_markers)
 # course.hint("after_two_markers")
 
 # %% [markdown]
-# ## A second process is fenced
-#
-# What if a process wakes up after a long pause, and a new process has already taken over its payments? Both would write the same alarms. So an application gives its producer a name, the `transactional.id`, which `initTransactions` sends to the transaction coordinator. The answer has two numbers: the *producer id*, the same for each process with this name, and the [*producer epoch*](../docs/handbook/glossary.md#producer-epoch), which is higher for each new process.
-#
-# Each request of a producer contains both numbers, and brokers refuse a producer epoch below the newest one. So the old process is [*fenced*](../docs/handbook/glossary.md#fence): it can neither continue its own transaction nor end one of its successor.
-
-# %% [markdown]
 # ## A transaction that hangs
 #
 # Nothing in a log marks the beginning of a transaction: it begins with the first record that its producer writes after its previous marker. This becomes a problem if a request with offsets is delayed in the network, arrives after the end of its transaction, and is stored:
@@ -187,19 +180,36 @@ course.check("after_two_markers", after_two_markers)
 # Consumers of the group get `UNSTABLE_OFFSET_COMMIT` again and again. The partition also grows, because the log cleaner (lesson 10) stops before record 102.
 
 # %% [markdown]
+# ## A second process is fenced
+#
+# What if a process wakes up after a long pause, and a new process has already taken over its payments? Both would write the same alarms. So an application gives its producer a name, the `transactional.id`, which `initTransactions` sends to the transaction coordinator. The answer has two numbers: the *producer id*, the same for each process with this name, and the [*producer epoch*](../docs/handbook/glossary.md#producer-epoch), which is higher for each new process.
+#
+# Each request of a producer contains both numbers, and brokers refuse a producer epoch below the newest one. So the old process is [*fenced*](../docs/handbook/glossary.md#fence): it can neither continue its own transaction nor end a transaction of the process that replaced it.
+
+# %% [markdown]
 # ## Two protections against a late request
 #
 # **Protection 1**: since 3.7, a broker that receives an offset first asks the transaction coordinator: does this producer have an open transaction that includes this partition of `__consumer_offsets`? For the late request above, the answer is no, so the broker refuses it. But if the producer has already begun its **next** transaction with the same partition, the answer is yes. The late offset then slips into the next transaction.
 #
-# **Protection 2** closes this gap with the producer epoch. In 4.x, it rises by 1 at each end of a transaction, too. So the late request has a lower producer epoch, and is refused even if the next transaction is open.
+# **Protection 2** closes this gap with the producer epoch. Up to 3.9, only a new process raises it. In 4.x, with the feature `transaction.version` 2, each end of a transaction raises it by 1, too. So the late request has a lower producer epoch, and is refused even if the next transaction is open:
 #
-# The version decides which protection you have:
+# ```
+#  record
+#  100      payments-0 = 50, producer 7, epoch 0
+#  101      producer 7 aborts, epoch 1
+#  102      payments-0 = 60, producer 7, epoch 1     its next transaction
+#           payments-1 = 51, producer 7, epoch 0     ← the late request: refused
+# ```
+#
+# <details><summary>Which brokers have which protection?</summary>
 #
 # | brokers | a late request, no open transaction | a late request during the next transaction |
 # |---|---|---|
 # | up to 3.6 | is stored, and hangs | slips into it |
 # | 3.7 to 3.9, and 4.x without `transaction.version` 2 | is refused (unless `transaction.partition.verification.enable=false`) | slips into it |
 # | 4.x with a 4.x client and the feature `transaction.version` 2 (after an upgrade, switch it on with `kafka-features.sh`) | is refused | is refused |
+#
+# </details>
 
 # %% [markdown]
 # *Predict*: `fraud-check` had a 4.x client and a 4.x broker. Its first transaction has the producer epoch 0. Which one does its **fourth** transaction have?
@@ -216,7 +226,7 @@ with course.fold("epoch_of_the_fourth", epoch_of_the_fourth, batches[-1].produce
         print(f"record {batch.base_offset}: {what:<12} epoch {batch.producer_epoch}")
 
 # %% [markdown]
-# The marker has the raised producer epoch, and its offsets have the one before. So a load compares only their producer ids.
+# The offsets of a transaction have the old producer epoch, and its marker has the raised one. So a broker that loads finds the offsets of a marker by the producer id alone.
 
 # %% [markdown]
 # ## Exercise: which one hangs?
@@ -288,7 +298,7 @@ with course.fold("after_the_load", after_the_load, " and ".join(finds_41)):
     display(deletion)
 
 # %% [markdown]
-# Both logs have the same four records. In 4.x, a tombstone deletes committed and pending offsets, so the marker finds nothing. In 3.9, the running broker also forgets both. But when 3.9 loads the log, it applies a tombstone only to the committed offsets. So the pending offset 41 survives the tombstone, and the marker commits it. To repair this, wait until no transaction is open, and delete the offset again.
+# Both logs have the same four records. In 4.x, a tombstone deletes committed and pending offsets, so the marker finds nothing. In 3.9, the running broker also forgets both offsets, 20 and 41. But when 3.9 loads the log, it applies a tombstone only to the committed offset. So the pending offset 41 survives the tombstone, and the marker commits it. To repair this, wait until no transaction is open, and delete the offset again.
 #
 # <details><summary>Other versions</summary>
 #

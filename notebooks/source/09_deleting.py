@@ -3,7 +3,7 @@
 #
 # **How do you delete from a file that only grows?**
 #
-# **Which Kafka:** every 4.x, which always has the new *group coordinator*. Where the tables show one answer, 3.9.2 gives the same one; the rest is in "Where 3.9 differs". **Which groups:** *classic groups* (`group.protocol=classic`, the default); one section is about the new protocol.
+# **Which Kafka:** every 4.x, with the new *group coordinator*. If a row of a table has only one answer, 4.3.1 and 3.9.2 both give it. **Which groups:** *classic groups* (`group.protocol=classic`, the default); one section is about the new protocol.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -102,20 +102,8 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
 # %% [markdown]
 # ## Time: the retention of offsets
 #
-# The same check deletes offsets that have expired. An offset expires at the end of its [*retention*](../docs/handbook/glossary.md#retention), which lasts 7 days by default (`offsets.retention.minutes`). The retention begins when nobody needs the offset any more. How Kafka recognises this moment depends on the kind of group.
+# The same check deletes offsets that have expired. An offset expires at the end of its [*retention*](../docs/handbook/glossary.md#retention), which lasts 7 days by default (`offsets.retention.minutes`). The retention begins when nobody needs the offset any more. In most classic groups, this is when the last member leaves: before, the members may need the offset, and afterwards, they may come back.
 #
-# ## When the retention begins
-#
-# Four cases are common:
-#
-# | row | the group | its offsets | why |
-# |---|---|---|---|
-# | **reads** | a member reads the topic | do not expire | the member will continue there |
-# | **Empty** | a classic group whose last member has left | the retention begins when the group becomes Empty | the members may come back soon |
-# | **simple** | a [*simple group*](../docs/handbook/glossary.md#simple-group): it has offsets, but never had a member, because its program uses `assign` | the retention begins at the commit | only a commit shows that the group is in use |
-# | **new protocol** | a group with `group.protocol=consumer`, and no member reads the topic | the retention begins at the commit | no record stores when the last member left |
-
-# %% [markdown]
 # *Predict*: the retention is 7 days. `mailer` commits on day 0. Its member reads the topic, and leaves on day 4. On which day is its offset deleted?
 
 # %%
@@ -132,8 +120,6 @@ with course.fold("mailer_is_deleted_on", mailer_is_deleted_on, days["4.3.1"]):
         print(f"Kafka {kafka}: day {day}")
 
 # %% [markdown]
-# The group is in the row *reads* until day 4, and then in the row *Empty*.
-#
 # ## Which clock counts
 #
 # The figure shows two countdowns for the offset of a classic group: from its commit, and from the moment when the group became Empty. *Kafka 2.4+* follows today's rules. In *Kafka 1.0.1*, only the commit counted. Step through the figure with *next*. Then let the member stay, or read only `payments`. What changes?
@@ -143,8 +129,49 @@ with course.fold("mailer_is_deleted_on", mailer_is_deleted_on, days["4.3.1"]):
 course.ExpiryChart()
 
 # %% [markdown]
-# With the old rule, a running group with a quiet topic could lose its offset, so today the row *reads* protects it.
+# Under the old rule, a running group could lose the offset of a quiet topic. Today, the offset stays while a member reads the topic.
 #
+# ## When the retention begins
+#
+# How does a broker recognise that nobody needs an offset? It takes the first row that fits:
+#
+# | row | the group | its offsets | why |
+# |---|---|---|---|
+# | **new protocol** | has `group.protocol=consumer`, and no member reads the topic | the retention begins at the commit | no record stores when the last member left |
+# | **simple** | a [*simple group*](../docs/handbook/glossary.md#simple-group): it never had a member, because its program uses `assign` | the retention begins at the commit | only a commit shows that the group is in use |
+# | **Empty** | a classic group whose last member has left | the retention begins when the group becomes Empty | the members may come back soon |
+# | **rebalance** | is in a rebalance | do not expire | it is not yet known who will read what |
+# | **other type** | its *protocol type*, which says what its members are, is not `consumer`, but for example `connect` (Kafka Connect) | do not expire | the coordinator does not know what they read |
+# | **reads** | a member reads the topic | do not expire | the member will continue there |
+# | **unread** | has members, but no member reads the topic any more | the retention begins at the commit | no member needs the offset |
+#
+# A commit of value version 1 (lesson 01) has its own *expire timestamp*. Such an offset expires at that time instead of at the end of the retention, except in the rows that say *do not expire*.
+
+# %% [markdown]
+# ## Exercise: what expires
+#
+# Write `expired(group, now, retention)` for all rows except *new protocol*. All times are days. The function returns the list of the partitions whose offsets are deleted, in the order of `group.offsets`.
+#
+# | field | content |
+# |---|---|
+# | `group.state` | `"Empty"`, `"Stable"`, `"PreparingRebalance"`, … |
+# | `group.type` | the protocol type: `"consumer"`, another one, or `""` for a simple group |
+# | `group.read_topics` | the topics that its members read |
+# | `group.state_start` | the day on which the group entered its state |
+# | `group.offsets` | for example `{"orders-0": (committed, until)}`: the day of the commit, and the day of its expire timestamp, or `None` |
+#
+# An offset is deleted **on** the day on which its retention ends: a retention of 7 days from day 0 ends on day 7.
+
+# %%
+# exercise: expired
+def expired(group, now, retention):
+    ...
+
+# %%
+course.check("expired", expired)
+# course.hint("expired")
+
+# %% [markdown]
 # ## Offsets that you set again
 #
 # A group became Empty on day 0. If an operator sets an offset on day 6, does it get a new week?
@@ -172,56 +199,20 @@ def set_on_day_6(broker):
 course.compare_brokers(set_on_day_6, ("4.3.1", "3.9.2"))[1:]
 
 # %% [markdown]
-# The group is *Empty*, so only the day on which its last member left counts, and the offset was deleted one day after it was set. **Setting an offset does not start the retention again.** Start the consumers before the retention ends, because a member that reads the topic protects the offset.
+# The group is in the row *Empty*, so only the day on which its last member left counts, and the offset was deleted one day after it was set. **Setting an offset does not start the retention again.** Start the consumers before the retention ends, because a member that reads the topic protects the offset.
 #
 # But if the group is already gone, setting its offsets creates a *simple* group, whose week begins at this commit.
 #
 # ## A quiet topic, with the new protocol
 #
-# The row *new protocol* (`group.protocol=consumer`, lesson 13) is dangerous for a topic without traffic, if the program commits only after it has read records. (Auto commit is safe, because it commits all positions every 5 seconds.) Suppose that the last order is committed on day 1, and the last member leaves on day 9:
+# A classic group has a week from the time at which its last member left. A group of the new protocol (lesson 13) has a week from its last commit. If the topic is quiet, and the program commits only after it has read records, this week may already be over. (Auto commit is safe, because it commits all positions every 5 seconds.) Suppose that the last order is committed on day 1, and the last member leaves on day 9:
 #
 # | row | the offset expires |
 # |---|---|
 # | *Empty* (a classic group) | on day 16, a week after the last member left |
-# | *new protocol* | on day 9: the seven days ended on day 8, but until day 9 a member read the topic |
+# | *new protocol* | on day 9: seven days after the commit was day 8, but until day 9 a member read the topic |
 #
 # Before you stop such a program, let it call `commitSync()` without arguments, which also commits quiet partitions.
-
-# %% [markdown]
-# ## Rare cases
-#
-# A group has a *protocol type*, which says what its members are: `consumer`, or for example `connect` for the workers of Kafka Connect. (A simple group has none.) Three rows are rarer than the four above:
-#
-# | row | the group | its offsets | why |
-# |---|---|---|---|
-# | **unread** | a classic group with members, but no member reads the topic any more | the retention begins at the commit | no member needs the offset |
-# | **rebalance** | in a rebalance | do not expire | it is not yet known who will read what |
-# | **other type** | has members whose protocol type is not `consumer` | do not expire | the coordinator does not know what they read |
-#
-# A commit of value version 1 (lesson 01) has its own *expire timestamp*. Then the offset expires at this time, and not at the end of the retention. But where a row says "do not expire", it stays nevertheless.
-#
-# ## Exercise: what expires
-#
-# Write `expired(group, now, retention)` for the rows of both tables except *new protocol*. All times are days. The function returns the list of the partitions whose offsets are deleted, in the order of `group.offsets`.
-#
-# | field | content |
-# |---|---|
-# | `group.state` | `"Empty"`, `"Stable"`, `"PreparingRebalance"`, … |
-# | `group.type` | the protocol type: `"consumer"`, another one, or `""` for a simple group |
-# | `group.read_topics` | the topics that its members read |
-# | `group.state_start` | the day on which the group entered its state |
-# | `group.offsets` | for example `{"orders-0": (committed, until)}`: the day of the commit, and the day of its expire timestamp, or `None` |
-#
-# An offset is deleted **on** the day on which its retention ends: a retention of 7 days from day 0 ends on day 7.
-
-# %%
-# exercise: expired
-def expired(group, now, retention):
-    ...
-
-# %%
-course.check("expired", expired)
-# course.hint("expired")
 
 # %% [markdown]
 # ## What a real broker deleted
@@ -267,7 +258,7 @@ course.check("weekend", weekend)
 # | the answer to `DeleteGroups` comes | after the replicas have the tombstones | at once, so after a crash, the group can be back |
 # | an expired offset, if its partition also has a pending offset (lesson 08) | stays until the transaction ends | is deleted |
 #
-# The first row matters for simple groups. They never had members, so their generation is 0, and the log has no group record. The tombstone of 4.x deletes nothing then.
+# The first row matters for a simple group, whose generation is 0, because it never had members. It has no group record that a tombstone could delete. 4.x writes the tombstone nevertheless, and 3.9 does not.
 
 # %% [markdown]
 # ## Exercise for later: count the tombstones, on paper
@@ -288,6 +279,7 @@ course.check("records_of_dashboard", records_of_dashboard)
 # `DeleteGroups` exists since 1.1, and `OffsetDelete` since 2.4. The default retention was one day before 2.0. Before 2.1, each offset had its own expire timestamp, in value version 1. Offsets whose expire timestamp is over are deleted soon after an upgrade to 2.1. `kafkagroups stats` shows whether such records exist.
 #
 # A group record of version 0 or 1 (up to 2.0) does not contain the time at which the group became Empty. After such a record is loaded, the retention begins at the commit.
+#
 # Kafka 2.1 to 2.3 keep all offsets while the group has members. Kafka 2.4 to 2.8.1, 3.0.0 and 3.1.0 can delete offsets during a rebalance.
 #
 # </details>

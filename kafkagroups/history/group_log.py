@@ -33,7 +33,7 @@ from kafkagroups.log.batches import Hole, OffsetGaps
 from kafkagroups.log.segments import Log
 from kafkagroups.records.releases import FIRST_WITH_NEW_COORDINATOR, Dialect, VersionRange, parse_newest_patch
 from kafkagroups.records.serde import RECORD_TYPES, ControlType, Record, UnknownContent
-from kafkagroups.records.wire import MAX_STRING_BYTES, UUID
+from kafkagroups.records.wire import MAX_STRING_BYTES
 from kafkagroups.records.written_versions import describe_writers, writers_of
 
 MAX_OLDER_RECORDS = 200
@@ -72,13 +72,6 @@ class GroupRecord(NamedTuple):
     @property
     def is_offset(self) -> bool:
         return isinstance(self.record.key, OFFSET_KEYS)
-
-    @property
-    def form(self) -> tuple[object, ...]:
-        """What decides which Kafka versions can have written an offset record."""
-        has_expire_timestamp = getattr(self.value, "expire_timestamp", -1) != -1
-        has_topic_id = getattr(self.value, "topic_id", UUID.default) != UUID.default
-        return (self.type, self.record.value_version, self.is_pending, has_expire_timestamp, has_topic_id)
 
     @property
     def ends_group(self) -> bool:
@@ -239,14 +232,11 @@ class GroupLog:
 
 def _find_writers(steps: Iterable[Step]) -> list[tuple[int, list[VersionRange]]]:
     stretches = Stretches()
-    possible: dict[object, VersionRange] = {}
     for each in steps:
         if isinstance(each, GroupRecord):
-            form = each.form if each.is_offset else each.offset
-            if form not in possible:
-                possible[form] = writers_of(each.record, is_transactional=each.is_pending)
-            if not possible[form].is_empty():
-                stretches.add(each.offset, each.leader_epoch, possible[form])
+            possible = writers_of(each.record, is_transactional=each.is_pending)
+            if not possible.is_empty():
+                stretches.add(each.offset, each.leader_epoch, possible)
     return stretches.join()
 
 

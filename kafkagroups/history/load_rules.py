@@ -16,6 +16,7 @@ Source: GroupMetadataManager.loadGroupsAndOffsets (3.9.2).
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import groupby
@@ -78,34 +79,29 @@ def find_failed_start(partition: Partition) -> Iterator[Finding]:
     remedy = f"Move {failure.file} out of the partition's folder."
     if failure.offset is not None:
         command = ["kafkagroups", "edit", partition.log.path, "--out", "COPY", "--cut", str(failure.offset)]
-        earlier, others, in_file = _count_cut_records(partition.log, failure.file, failure.offset)
+        earlier, others = _count_cut_records(partition.log, failure.file, failure.offset)
         without = f"a copy that ends before offset {failure.offset} starts ({shlex.join(command)}), but it loses "
         without += f"{count_of(others, 'record')}."
         if earlier:
             without = (
-                f"make a copy of the folder without {failure.file}, and check that copy. It loses those of the file's "
-                f"{count_of(in_file, 'record')} that no other segment has; a cut at offset {failure.offset} would also "
-                f"remove {count_of(earlier, 'record')} of earlier segments."
+                f"make a copy of the folder without {failure.file}, and check that copy. It loses what no other "
+                f"segment has; a cut at offset {failure.offset} would also remove {count_of(earlier, 'record')} of "
+                "earlier segments."
             )
             command = None
         remedy = f"Let the broker copy the partition from another replica. Without one, {without}"
     yield partition.finding(failure.offset, "does_not_start", what, remedy, command=command)
 
 
-def _count_cut_records(log: Log, file: str, offset: int) -> tuple[int, int, int]:
-    """Return how many records a cut at an offset removes from the segments before a file, and from the others, and how
-    many the file has.
-    """
-    counts = {"earlier": 0, "others": 0, "file": 0}
+def _count_cut_records(log: Log, file: str, offset: int) -> tuple[int, int]:
+    """Return how many records a cut at an offset removes from the segments before a file, and from the others."""
+    counts: Counter[bool] = Counter()
     with suppress(InvalidLog):
         for found in log.find_batches(None):
-            count = record_count(found.parse())
-            is_earlier = log.segments.index(found.segment) < log.segments.index(file)
             if found.frame.last_offset >= offset:
-                counts["earlier" if is_earlier else "others"] += count
-            if found.segment == file:
-                counts["file"] += count
-    return counts["earlier"], counts["others"], counts["file"]
+                is_earlier = log.segments.index(found.segment) < log.segments.index(file)
+                counts[is_earlier] += record_count(found.parse())
+    return counts[True], counts[False]
 
 
 def find_large_heap(partition: Partition) -> Iterator[Finding]:

@@ -68,7 +68,7 @@ def _print_verdict(args: Options, topic: Topic, verdict: Check) -> None:
         lines = [f"FAILS: {topic.path}", f"{broker} {outcome}."]
     if damaged:
         lines.append(f"{_count(damaged, ' damaged')}.")
-    if not any(partition.start for partition in partitions):
+    if len(failed) < len(partitions) and not any(partition.start for partition in partitions):
         wait = "Until then, clients get COORDINATOR_LOAD_IN_PROGRESS."
         lines.append(f"The load takes about {seconds:.1f} s for {records}. {wait}")
     left_out = {number: part for number, part in verdict.partitions.items() if not part.judged_after_cleaning}

@@ -149,11 +149,11 @@ class OffsetEvents:
         if old is None and key in self._deleted:
             is_same_topic = has_same_topic(self._deleted[key].commit, record)
             deleted: int = self._deleted[key].commit.value.offset
-            what = f"{key}: {offset}, the first commit after a deletion, {deleted} before it"
+            what = f"{key}: {offset}, the first commit after {deleted} was deleted"
             if is_same_topic is False:
-                return f"{what}, in a new topic, of which it skips at most 0 to {offset - 1}" if offset else what
+                return f"{what}: in a new topic, at most 0 to {offset - 1} are skipped" if offset else what
             if offset > deleted and not new_id:
-                return f"{what}, which skips at most {deleted} to {offset - 1}, or reads again from the start"
+                return f"{what}: at most {deleted} to {offset - 1} are skipped, unless the group began at the start"
             if offset < deleted:
                 doubt = "" if is_same_topic else ", unless the topic was created again"
                 return f"{what}: at least {offset} to {deleted - 1} is read again{doubt}"

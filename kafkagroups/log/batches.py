@@ -371,10 +371,6 @@ class Hole(NamedTuple):
     missing: int
 
 
-class DamagedHole(Hole):
-    """A hole whose bytes are damaged."""
-
-
 class OffsetGaps:
     def __init__(self, start_offset: int = 0) -> None:
         self._next_offset = start_offset

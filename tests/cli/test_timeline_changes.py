@@ -96,10 +96,10 @@ def test_the_first_commit_of_a_topic_that_was_created_again(tmp_path):
         (3, [commit(1, 5, NEW)]),
         (4, [commit(0, 111, NEW)]),
     ]
-    skips = "in a new topic, of which it skips at most 0 to"
+    skips = "in a new topic, at most 0 to"
     assert whats(write(tmp_path, batches))[-2:] == [
-        f"t-0: 110, the first commit after a deletion, 100 before it, {skips} 109; {CREATED_AGAIN}.",
-        f"t-1: 5, the first commit after a deletion, 200 before it, {skips} 4.",
+        f"t-0: 110, the first commit after 100 was deleted: {skips} 109 are skipped; {CREATED_AGAIN}.",
+        f"t-1: 5, the first commit after 200 was deleted: {skips} 4 are skipped.",
     ]
 
 
@@ -111,11 +111,11 @@ def test_a_later_topic_id_decides_who_deleted_an_offset(tmp_path, run, new_id, w
     batches = [(0, [commit(0, 253, OLD)]), (1, [tombstone(0)]), (2, [commit(0, 4, new_id)])]
     path = write(tmp_path, batches)
     id_is = "the same" if new_id == OLD else "another"
-    skips = f", in a new topic, of which it skips at most 0 to 3; {CREATED_AGAIN}"
+    skips = f": in a new topic, at most 0 to 3 are skipped; {CREATED_AGAIN}"
     read_again = ": at least 4 to 252 is read again" if new_id == OLD else skips
     assert whats(path)[1:] == [
         f"t-0: 253 deleted, {who}: record 2 has {id_is} topic id.",
-        f"t-0: 4, the first commit after a deletion, 253 before it{read_again}.",
+        f"t-0: 4, the first commit after 253 was deleted{read_again}.",
     ]
     assert f"deleted, {who}: record 2 has" in " ".join(run("explain", path, "--group", "g")[1].split())
     assert [each.cause.value for each in kg.explain(path, "g").history if each.cause] == [cause]
@@ -123,7 +123,7 @@ def test_a_later_topic_id_decides_who_deleted_an_offset(tmp_path, run, new_id, w
 
 def test_without_topic_ids_a_lower_commit_can_be_in_a_new_topic(tmp_path):
     path = write(tmp_path, [(0, [commit(0, 253), STAYS]), (1, [tombstone(0)]), (2, [commit(0, 4)])])
-    said = "253 before it: at least 4 to 252 is read again, unless the topic was created again."
+    said = "253 was deleted: at least 4 to 252 is read again, unless the topic was created again."
     assert whats(path)[3].endswith(said)
 
 

@@ -29,7 +29,7 @@ CEILINGS = {
     "html_report": 462,
     "kafka_tools": 414,
     "loading": 2077,
-    "log": 2420,
+    "log": 2419,
     "records": 1881,
     "repair": 2235,
     "spark": 1700,

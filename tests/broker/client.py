@@ -1,13 +1,17 @@
 """Requests to a broker in Kafka's own protocol, sent by the client that `pull` uses."""
 
+import importlib.resources
 import time
+import zipfile
 from contextlib import contextmanager
+from unittest.mock import patch
 
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 from kafka.protocol.admin import CreateTopicsRequest, DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
+from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
-from kafka.protocol.metadata import FindCoordinatorRequest
+from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 from kafka.protocol.producer import (
     AddOffsetsToTxnRequest,
     EndTxnRequest,
@@ -15,6 +19,8 @@ from kafka.protocol.producer import (
     ProduceRequest,
     TxnOffsetCommitRequest,
 )
+
+from kafkagroups.course.real_broker import find_jars
 
 NONE = 0
 LOADING = 14
@@ -71,6 +77,13 @@ def create_topic(ask, topic, partitions):
     )
     answer = ask(CreateTopicsRequest(topics=[one], timeout_ms=10_000, validate_only=False, max_version=4))
     return answer.topics[0].error_code
+
+
+def topic_ids(ask, topics):
+    """Send Metadata, and return the id of each topic."""
+    names = [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
+    answer = ask(MetadataRequest(topics=names, allow_auto_topic_creation=False, min_version=10, max_version=12))
+    return {topic.name: topic.topic_id for topic in answer.topics}
 
 
 def commit(ask, group, topic, partition, offset, metadata=""):
@@ -210,6 +223,29 @@ def delete_groups(ask, groups):
 def describe(ask, groups):
     """Send DescribeGroups, and return the description of each group."""
     answer = ask(DescribeGroupsRequest(groups=list(groups), include_authorized_operations=False, max_version=5))
+    return {group.group_id: group for group in answer.groups}
+
+
+def describe_consumer_groups(ask, version, groups):
+    """Send ConsumerGroupDescribe to a broker of this version, and return each group's description as Kafka's JSON.
+
+    kafka-python does not know the request, but Kafka's own jar has its declaration, in the same form.
+    """
+
+    def read(package, name):
+        with zipfile.ZipFile(find_jars(version) / f"kafka-clients-{version}.jar") as jar:
+            return jar.read(f"common/message/{name}").decode()
+
+    with patch.object(importlib.resources, "read_text", read):
+
+        class ConsumerGroupDescribeRequest(ApiMessage):
+            pass
+
+        class ConsumerGroupDescribeResponse(ApiMessage):
+            pass
+
+    answer = ask(ConsumerGroupDescribeRequest(group_ids=list(groups), include_authorized_operations=False))
+    assert isinstance(answer, ConsumerGroupDescribeResponse)
     return {group.group_id: group for group in answer.groups}
 
 

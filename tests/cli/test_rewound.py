@@ -207,7 +207,10 @@ def test_what_jumps_ahead_is_marked_and_never_left_out(tmp_path, run):
     assert [(row[0], row[row.index("▲") + 1]) for row in rows if "▲" in row] == [("5:15", "5014"), ("5:42", "5050")]
     text = " ".join(out.split())
     assert "cards-0: 14 -> 5014, ahead by 5000; its longest step before was 1" in text
-    assert "5050, the first commit after 5039 was deleted: at most 5039 to 5049 are skipped, unless the group began" in text
+    assert (
+        "5050, the first commit after 5039 was deleted: at most 5039 to 5049 are skipped, unless the group began"
+        in text
+    )
     assert "▲: the offset jumped ahead." in text and "▼" not in text
     assert "went back or jumped ahead, and the group's own" in text
     assert "▲" not in run("explain", write(tmp_path / "usual", ahead[:15]), "--group", "g")[1]

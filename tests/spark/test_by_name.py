@@ -1,8 +1,11 @@
 """Spark finds the data source by its name, without an import of this package, in each kind of session."""
 
 import os
+import re
 import subprocess
 import sys
+import time
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -55,16 +58,24 @@ def program(*parts, remote=""):
     return "".join(parts).format(remote=remote, log=str(LOG), tables=[*TABLES])
 
 
-def run(folder, command, text, **settings):
-    """Return the lines that a program prints in another folder, so that Spark does not find this package there.
+def environment():
+    """This Python comes first, as in an activated environment."""
+    path = f"{PYTHON.parent}{os.pathsep}{os.environ['PATH']}"
+    left = {name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"}
+    return left | {"PATH": path, "SPARK_LOCAL_IP": "127.0.0.1"}
 
-    This Python comes first, as in an activated environment.
-    """
-    (folder / "program.py").write_text(text)
-    env = {name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"}
-    env |= {"PATH": f"{PYTHON.parent}{os.pathsep}{os.environ['PATH']}", "SPARK_LOCAL_IP": "127.0.0.1"} | settings
-    command = [*command, "program.py"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=env, timeout=600)
+
+def run(folder, command, text, **settings):
+    """Run a program in another folder, so that Spark does not find the module in the working folder."""
+    file = folder / "program.py"
+    file.write_text(text)
+    return say(folder, [*command, str(file)], "", **settings)
+
+
+def say(folder, command, text, **settings):
+    """Return the lines that a command prints when it is given a text as its input."""
+    env = environment() | settings
+    done = subprocess.run(command, input=text, capture_output=True, text=True, cwd=folder, env=env, timeout=600)
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout.splitlines()
 
@@ -83,6 +94,53 @@ def counts():
 def test_a_plain_session_reads_all_tables(tmp_path, counts):
     """PySpark needs the package on the machine, and nothing else."""
     assert counts <= set(run(tmp_path, [PYTHON], program(START, READ)))
+
+
+@pytest.mark.cluster
+def test_the_pyspark_shell_reads_all_tables(tmp_path, counts):
+    """It is typed into the shell line by line: the shell has made the session."""
+    shell = [PYTHON.parent / "pyspark", "--master", "local[2]"]
+    lines = say(tmp_path, shell, program(READ), PYSPARK_DRIVER_PYTHON_OPTS="-i")
+    assert "SparkSession available as 'spark'." in lines and counts <= set(lines)
+
+
+@contextmanager
+def daemon(folder, name, ready, *arguments):
+    """Start a daemon of Spark on loopback, and give what its log says when it is ready."""
+    command = [PYTHON.parent / "spark-class", f"org.apache.spark.deploy.{name}", "--host", "127.0.0.1"]
+    env = environment() | {"SPARK_DAEMON_JAVA_OPTS": "-Dspark.master.rest.enabled=false"}
+    folder.mkdir()
+    with open(folder / "log", "w") as log:
+        process = subprocess.Popen(
+            [*command, "--webui-port", "0", *arguments], env=env, cwd=folder, stdout=log, stderr=log
+        )
+    try:
+        deadline = time.monotonic() + 120
+        while not (found := re.search(ready, (folder / "log").read_text())):
+            assert process.poll() is None and time.monotonic() < deadline, (folder / "log").read_text()
+            time.sleep(0.2)
+        yield found
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@pytest.mark.cluster
+def test_spark_submit_to_a_standalone_cluster_reads_all_tables(tmp_path, counts):
+    """The cluster is a master and two workers on loopback, and an executor of each has read."""
+    workers = [tmp_path / "worker-1", tmp_path / "worker-2"]
+    with ExitStack() as stack:
+        ready = daemon(tmp_path / "master", "master.Master", r"Starting Spark master at (\S+)", "--port", "0")
+        master = stack.enter_context(ready)[1]
+        for folder in workers:
+            arguments = ("--cores", "1", "--memory", "1g", "--work-dir", folder / "work", master)
+            stack.enter_context(daemon(folder, "worker.Worker", "Successfully registered with master", *arguments))
+        ready = "spark.scheduler.minRegisteredResourcesRatio=1.0"
+        submit = [PYTHON.parent / "spark-submit", "--master", master, "--total-executor-cores", "2", "--conf", ready]
+        assert counts <= set(run(tmp_path, submit, program(START, READ)))
+    for folder in workers:
+        (log,) = folder.glob("work/app-*/*/stderr")
+        assert "Finished task" in log.read_text()
 
 
 @pytest.mark.cluster

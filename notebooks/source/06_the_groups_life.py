@@ -67,7 +67,7 @@ story = course.compare_brokers(two_consumers)
 story[:3]
 
 # %% [markdown]
-# - **Row 1**: the coordinator refuses the first JoinGroup, and returns a [**member id**](../docs/handbook/glossary.md#member-id). It also writes that the group exists, with generation 0 and no members.
+# - **Row 1**: the coordinator refuses the first JoinGroup, and returns a [**member id**](../docs/handbook/glossary.md#member-id). It also writes that the group exists, with generation 0 and no members (3.9.2 does not).
 # - **Row 2**: the JoinGroup with this id makes `billing-1` a member. The request contains the *subscription*, the topics that the consumer wants to read, and it **waits**.
 # - **Row 3**: an Empty group waits 3 seconds for more members (`group.initial.rebalance.delay.ms`), so that ten consumers that start together cause one rebalance. Then this rebalance gets its number, *generation* 1, and `billing-1` leads the group.
 #

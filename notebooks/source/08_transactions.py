@@ -191,7 +191,7 @@ course.check("after_two_markers", after_two_markers)
 #
 # **Protection 1**: since 3.7, a broker that receives an offset first asks the transaction coordinator: does this producer have an open transaction that includes this partition of `__consumer_offsets`? For the late request above, the answer is no, so the broker refuses it. But if the producer has already begun its **next** transaction with the same partition, the answer is yes. The late offset then slips into the next transaction.
 #
-# **Protection 2** closes this gap with the producer epoch. Up to 3.9, only a new process raises it. In 4.x, with the feature `transaction.version` 2, each end of a transaction raises it by 1, too. So the late request has a lower producer epoch, and is refused even if the next transaction is open:
+# **Protection 2** closes this gap with the producer epoch. The epoch rises with each new process. In 4.x, with the feature `transaction.version` 2, it also rises by 1 at each end of a transaction. So the late request has a lower producer epoch, and is refused even if the next transaction is open:
 #
 # ```
 #  record
@@ -226,7 +226,7 @@ with course.fold("epoch_of_the_fourth", epoch_of_the_fourth, batches[-1].produce
         print(f"record {batch.base_offset}: {what:<12} epoch {batch.producer_epoch}")
 
 # %% [markdown]
-# The offsets of a transaction have the old producer epoch, and its marker has the raised one. So a broker that loads finds the offsets of a marker by the producer id alone.
+# The offsets of a transaction have the old producer epoch, and its marker has the raised one. So a broker that loads compares only producer ids to find the offsets that a marker ends.
 
 # %% [markdown]
 # ## Exercise: which one hangs?

@@ -60,12 +60,13 @@ course.reveal("records_left", records_left, len(course.list_offset_map_records(c
 #
 # ```
 #  clean part: each key once  │  dirty range: what came later  │  active segment
+#  A = 1   B = 1   C = 1      │  A = 2   D = 1   A = 3         │  B = 2
 # ```
 #
 # The last pass left each key at most once in the *clean part*. Whatever replaces a record of the clean part is therefore in the [**dirty range**](../docs/handbook/glossary.md#dirty-range), and the cleaner has to remember only the keys of this range. A pass has two steps:
 #
-# 1. It reads the dirty range, and notes in the [**offset map**](../docs/handbook/glossary.md#offset-map) the newest offset of each key.
-# 2. It reads the clean part and the dirty range. It copies a record only if the map has no higher offset for the record's key. A record that is not copied is gone.
+# 1. It reads the dirty range, and notes in the [**offset map**](../docs/handbook/glossary.md#offset-map) the newest offset of each key, here the offsets of `A = 3` and `D = 1`.
+# 2. It reads the clean part and the dirty range. It copies a record only if the map has no higher offset for the record's key. So `A = 1` and `A = 2` are not copied, and are gone.
 #
 # Step through a pass in the figure. At the end, `B = 1` remains, although the log has a newer record, `B = 2`. Why?
 
@@ -117,7 +118,7 @@ for offset, key, value in course.list_offset_map_records(cleaned):
 # %% [markdown]
 # ## Why a tombstone stays for a day
 #
-# A replica that is behind may have the value and not yet the tombstone. If the tombstone were gone, this replica would keep the value forever. So a tombstone stays for `delete.retention.ms`, 24 hours by default. The 24 hours begin at the first pass that reads the tombstone, because it is this pass that writes into the log when the tombstone may go:
+# A replica that is behind may have the value and not yet the tombstone. If the tombstone were gone, this replica would keep the value forever. So a tombstone stays for `delete.retention.ms`, 24 hours by default. The 24 hours do not begin when the tombstone is written, but at the first pass that reads it. This pass computes the time at which the tombstone may be removed, and stores this time in the log:
 #
 # - The first pass that reads the tombstone keeps it, and sets a [**delete horizon**](../docs/handbook/glossary.md#delete-horizon): the time of this pass plus `delete.retention.ms`. The horizon never changes.
 # - The first pass **at or after** the horizon removes the tombstone.
@@ -154,7 +155,7 @@ course.check("removing_pass", removing_pass)
 # %% [markdown]
 # ## Why a marker stays longest
 #
-# A marker says whether the records of its transaction count, so a load needs the marker as long as the log has one of these records. The cleaner therefore keeps it until a pass finds no more record of the transaction. Then the marker waits like a tombstone: this pass sets its delete horizon, and the first pass at or after the horizon removes it.
+# A marker says whether the records of its transaction count, so a load needs the marker as long as the log has one of these records. The cleaner therefore keeps the marker until a pass finds no more record of the transaction. Then the marker waits like a tombstone: this pass sets the marker's delete horizon, and the first pass at or after the horizon removes it.
 #
 # The figure makes three passes over a log. Step through them, and watch the tombstone 4 and the marker 7, which ends the transaction of the records 5 and 6. Then let the active segment begin earlier, or leave the transaction open:
 
@@ -165,7 +166,7 @@ course.Compaction()
 # %% [markdown]
 # <details><summary>What else can remain?</summary>
 #
-# If a pass removes all records of the last batch of a producer, the header of this batch stays, as an *empty batch* of 61 bytes. The broker needs its number (the *sequence number*) to recognise a batch that is sent twice.
+# If a pass removes all records of the last batch of a producer, the header of this batch stays, as an *empty batch* of 61 bytes. It contains the producer's last *sequence number*, by which the broker recognises a batch that is sent twice.
 #
 # </details>
 
@@ -248,7 +249,7 @@ course.check("needs_an_abort", needs_an_abort)
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# The cleaner of 3.9 removes the same records. If only brokers have written a log, cleaning never changes what 4.x answers from it. In 3.9, there is one exception: if an offset was deleted while a transaction was open, as at the end of lesson 08, a load of the cleaned log can give another answer ([the logs](../docs/handbook/tombstones.md)).
+# The cleaner of 3.9 removes the same records. As long as nobody but brokers writes to a log, cleaning never changes an answer of 4.x. In 3.9, there is one exception: if an offset was deleted while a transaction was open, as at the end of lesson 08, a load of the cleaned log can give another answer ([the logs](../docs/handbook/tombstones.md)).
 #
 # ## In five lines
 #
@@ -271,10 +272,10 @@ course.check("needs_an_abort", needs_an_abort)
 # | what is large | command | what it means | what is safe to do |
 # |---|---|---|---|
 # | One partition, on all brokers | `kafkagroups stats PATH` | It names the open transaction and the first offset that cannot be cleaned | If the transaction hangs, abort it as lesson 08 shows. The cleaner then begins by itself |
-# | All partitions of one broker | The metric `kafka.log:type=LogCleaner,name=DeadThreadCount`; `grep -i "log cleaner" log-cleaner.log` shows the error | A metric above 0: the cleaner thread of this broker is dead | Start a new thread **without a restart**: step 2 of the [runbook](../docs/operator.md#a-cleaner-has-stopped) |
+# | All partitions of one broker | The metric `kafka.log:type=LogCleaner,name=DeadThreadCount`; `grep -i "log cleaner" log-cleaner.log` shows the error | A metric above 0: the cleaner thread of this broker is dead | Repair the error. Then start a new thread **without a restart**, here on broker 2: `kafka-configs.sh --bootstrap-server localhost:9092 --alter --entity-type brokers --entity-name 2 --add-config log.cleaner.threads=2` ([runbook](../docs/operator.md#a-cleaner-has-stopped), step 2) |
 # | One partition, on one broker | The metric `kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count` | After an error, the cleaner skips this partition. The metric only counts; `log-cleaner.log` names the partition and the error | Only a restart of this broker helps, but first let another broker lead the partition: step 3 of the [runbook](../docs/operator.md#a-cleaner-has-stopped) |
 #
-# In the last two cases, restart no other broker before the copies of this broker are small. Lesson 11 shows why ("Which copy does the next broker load?"). While the cleaner catches up, it keeps the disk busy. The setting `log.cleaner.io.max.bytes.per.second` limits it.
+# In the last two cases, this broker has long copies. Restart no other broker until they are short: this broker could take over, and would have to load them (lesson 11, "Which copy does the next broker load?"). While the cleaner catches up, it keeps the disk busy. The setting `log.cleaner.io.max.bytes.per.second` limits it.
 #
 # **Never set `cleanup.policy=delete`** to make the topic smaller. A broker would delete the oldest segments, even if they contain the newest offset of a group, and you would notice it only after the next load, when the answer is −1.
 #

@@ -73,14 +73,14 @@ for version, groups in loaded.items():
 #
 # During the load, the consumers go on reading, and repeat their commits and heartbeats until the new leader answers.
 #
-# Sometimes the old leader is still alive, for example when only the leadership was moved. Then it [**unloads**](../docs/handbook/glossary.md#unload) the partition: it forgets the groups, and answers waiting requests with `NOT_COORDINATOR`. It writes nothing, because the log now belongs to the new leader.
+# And the old leader? If it is still alive, because only the leadership was moved, it [**unloads**](../docs/handbook/glossary.md#unload) the partition: it forgets the groups, and answers waiting requests with `NOT_COORDINATOR`. It writes nothing, because the log now belongs to the new leader.
 
 # %% [markdown]
 # ## Record by record
 #
-# How does a load know which groups exist? In 4.x, it treats each record as a running coordinator does. A running coordinator creates an unknown group at its first commit, so during a load, too, one record of an offset is enough. This matters for a *simple group*, whose consumers choose their partitions themselves: it has offsets, but no group record. After the load, it is there, and `Empty`.
+# How does a load know which groups exist? A running coordinator of 4.x creates a group when it stores the group's first commit, and a load does the same: one record of an offset is enough to make the group. This matters for a *simple group*, whose consumers choose their partitions themselves: it has offsets, but no group record. After the load, it is there, and `Empty`.
 #
-# The figure shows two loads of one log, by 4.x and by 3.9. While 4.x makes a group at its first record, 3.9 first only collects the group records (`gen 1` is generation 1), and makes all groups at the end. So during the load, one of them can have a group or an offset that the other one does not have yet; the sign `≠` marks it. Step through to the end. Then give record 8 a value of zero bytes, which no load can read, and compare the answers.
+# The figure shows two loads of one log, by 4.3.1 and by 3.9.2. First follow 4.3.1 to the end. Then give record 8 a value of zero bytes, which no load can read, and compare the answers. (3.9.2 makes its groups only at the end: "Where 3.9 differs". The sign `≠` marks what only one of the two coordinators has at this moment.)
 
 # %%
 # figure
@@ -137,11 +137,11 @@ course.reveal("first_step", first_step, "C")
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# After A, broker 2 takes over partition 9, and its groups wait for 216 seconds. After B, broker 2 has a new cleaner thread, but its copies are still long. Some partitions prefer broker 2 as their leader, because it is the first in their replica lists. Kafka gives them back to broker 2 within five minutes of its return (`auto.leader.rebalance.enable`), and then broker 2 loads its long copies. C needs no restart, so the leaders do not change while broker 2 cleans.
+# After A, broker 2 takes over partition 9, and its groups wait for 216 seconds. After B, broker 2 has a new cleaner thread, but its copies are still long. Broker 2 is the *preferred leader* of some partitions, the first broker in their replica lists. Kafka gives it these partitions back within five minutes of its return (`auto.leader.rebalance.enable`), and then broker 2 loads its long copies. C needs no restart, so the leaders do not change while broker 2 cleans.
 #
 # </details>
 #
-# So before you restart a broker, look for long copies on the **other** brokers (`kafka-log-dirs.sh`, lesson 10). The [runbook](../docs/operator.md#a-cleaner-has-stopped) has the steps for a cleaner that has stopped.
+# So before you restart a broker, look for long copies on the **other** brokers (`kafka-log-dirs.sh`, lesson 10), because they take over. The [runbook](../docs/operator.md#a-cleaner-has-stopped) has the steps for a cleaner that has stopped.
 
 # %% [markdown]
 # ## Exercise: seconds, on paper
@@ -167,7 +167,7 @@ course.check("seconds_to_load", seconds_to_load)
 # %% [markdown]
 # ## A record that cannot be read
 #
-# A load can also fail. A broker skips a record of an unknown *type*, because it belongs to a feature that this broker does not have. But a record of a known type may matter: without it, the broker could answer with an outdated position. So if the broker cannot read such a record, it stops the load (lesson 01, "What stops a load"), even if a later record has the same key. In this log, made for a test, record 4 has value version 9, which no release has:
+# A load can also fail. A broker skips a record of an unknown *type*, because it belongs to a feature that this broker does not have. But a record of a known type may matter: without it, the broker could answer with an outdated position. So a record of a known type that the broker cannot read stops the load (lesson 01, "What stops a load"), even if a later record has the same key. In this log, made for a test, record 4 has value version 9, which no release has:
 
 # %%
 print(*course.read_crafted_lines("f-txn-after"), sep="\n")
@@ -266,7 +266,7 @@ course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# A load of 3.9 builds the groups **at the end**, from what is left, and you can see the difference at a simple group. If all its offsets were deleted, or belonged to an aborted transaction, nothing of the group is left at the end. So 3.9 does not have it after the load, whereas 4.x, which made the group at its first record, has it as an Empty group.
+# A load of 3.9 first only collects the records (in the figure, `gen 1` is a group record of generation 1). It builds the groups **at the end**, from what is left. You can see the difference at a simple group. If all its offsets were deleted, or belonged to an aborted transaction, nothing of the group is left at the end. So 3.9 does not have it after the load, whereas 4.x, which made the group at its first record, has it as an Empty group.
 #
 # <details><summary>Rare cases and other versions</summary>
 #

@@ -14,7 +14,18 @@
 # %% [markdown]
 # Not only brokers load `__consumer_offsets`. A monitor, an audit, or a test of the next failover is a program that reads the same logs, often those of many clusters. This lesson is for people who write or run such a program. Do they need one process, all cores of a machine, or many machines with Spark?
 #
-# In short: one process is nearly always enough, because it loads several million records per second. The sections go from the smallest tool to the largest, and end with a table for your choice.
+# ## When one process is enough
+#
+# One process is nearly always enough, because it loads several million records per second:
+#
+# | what you have | what to use | why |
+# |---|---|---|
+# | some gigabytes | `kafkagroups load PATH` | It is ready before Spark has started. |
+# | one huge partition | `kafkagroups load PATH` | The largest partition is the limit, for Spark too. |
+# | the same log every minute | `kafkagroups load PATH --snapshot STATE` | It reads only the new records. |
+# | logs too large for one machine, or tables in Spark to join with | Spark | Many machines read at the same time. |
+#
+# The sections below prove these rows, and go from the smallest tool to the largest.
 
 # %% [markdown]
 # ## How long does a broker load?
@@ -84,10 +95,10 @@ print("whole topic:    ", count_offsets(groups), "offsets by kg.load,", written[
 # %% [markdown]
 # ## Continue where the last load ended
 #
-# A monitor loads the same log every minute, but few records are new. So it can save the records that still count, and the offset at which to continue. This is a [*saved load*](../docs/handbook/glossary.md#saved-load) (`kafkagroups load PATH --snapshot STATE`). The code calls it a `Snapshot`, which is not the snapshot of lesson 04: that one is in a coordinator's memory. Below, `yesterday` is the topic without the newest segment of each partition:
+# A monitor loads the same log every minute, but few records are new. So it can save the records that still count, and the offset at which to continue. This is a [*saved load*](../docs/handbook/glossary.md#saved-load) (`kafkagroups load PATH --snapshot STATE`). Below, `yesterday` is the topic without the newest segment of each partition:
 
 # %%
-from kafkagroups.loading import snapshots
+from kafkagroups.loading import snapshots  # A saved load is a `Snapshot` here: not the snapshot of lesson 04.
 
 yesterday, state = course.link_older_segments(topic), course.make_scratch_folder() / "state"
 before = snapshots.take_snapshot(yesterday)
@@ -122,9 +133,9 @@ course.reveal("times_faster", times_faster, round(total / records[largest]))
 #
 # </details>
 #
-# A real program gains less than its limit. Two cores could at best need half of the time of one core. With ten million records, they needed two thirds.
+# In practice, the gain is smaller. Two cores should need half of the time of one core, but with ten million records, they needed two thirds.
 #
-# Could several cores share the largest partition? They could, but to merge their results takes longer than to read the partition in one piece (appendix). So **the largest partition is the limit**, also for many machines.
+# Could several cores share the largest partition? They could, but merging their results takes longer than reading the partition in one piece (the appendix measures it). So **the largest partition is the limit**, also for many machines.
 
 # %% [markdown]
 # ## What Spark adds
@@ -149,23 +160,6 @@ race
 # %% [markdown]
 # On one machine, even the second job does not beat one process. What Spark adds is **more machines**, for logs that are too large for one machine, and **SQL**.
 #
-# ## With Spark: the offsets as a table
-#
-# In Spark, the offsets are a table that you can query, and join with your other tables. For example: which topics are read by more than one group?
-
-# %% tags=["java"]
-if spark:
-    shop = course.find_data("harbour/4.3.1")
-    spark.sql(f"CREATE TEMPORARY VIEW shop USING consumer_offsets OPTIONS (path '{shop}')")
-    question = "SELECT topic, collect_set(`group`) AS groups FROM shop GROUP BY topic HAVING size(groups) > 1"
-    for row in spark.sql(question).orderBy("topic").collect():
-        print(f"{row.topic:<10} {', '.join(sorted(row.groups))}")
-    spark.stop()
-
-# %% [markdown]
-# Often you have no segments, but a table of the topic's records, which Spark's Kafka source or a connector has read. Such a table has no markers, so it does not show which transactions were aborted. The page about Spark says [how to read it, and how to load it](../docs/spark.md#rows-instead-of-segments).
-
-# %% [markdown]
 # ## What Spark costs
 #
 # Spark costs time before it reads the first record: it starts Java, and the first job also starts Python in the tasks, which is why the first job in the chart is slower than the second. One process starts at once. So Spark needs a log that is long enough to make up for its start.
@@ -185,15 +179,23 @@ course.check("equal_at", equal_at)
 # course.hint("equal_at")
 
 # %% [markdown]
-# ## When one process is enough
+# ## With Spark: the offsets as a table
 #
-# | what you have | what to use | why |
-# |---|---|---|
-# | some gigabytes | `kafkagroups load PATH` | It is ready before Spark has started. |
-# | one huge partition | `kafkagroups load PATH` | The largest partition is the limit, for Spark too. |
-# | the same log every minute | `kafkagroups load PATH --snapshot STATE` | It reads only the new records. |
-# | logs too large for one machine, or tables in Spark to join with | Spark | Many machines read at the same time. |
-#
+# In Spark, the offsets are a table that you can query, and join with your other tables. For example: which topics are read by more than one group?
+
+# %% tags=["java"]
+if spark:
+    shop = course.find_data("harbour/4.3.1")
+    spark.sql(f"CREATE TEMPORARY VIEW shop USING consumer_offsets OPTIONS (path '{shop}')")
+    question = "SELECT topic, collect_set(`group`) AS groups FROM shop GROUP BY topic HAVING size(groups) > 1"
+    for row in spark.sql(question).orderBy("topic").collect():
+        print(f"{row.topic:<10} {', '.join(sorted(row.groups))}")
+    spark.stop()
+
+# %% [markdown]
+# Often you have no segments, but a table of the topic's records, which Spark's Kafka source or a connector has read. Such a table has no markers, so it does not show which transactions were aborted. The page about Spark says [how to read it, and how to load it](../docs/spark.md#rows-instead-of-segments).
+
+# %% [markdown]
 # ## Exercise: which one is for Spark?
 #
 # - **A**: a topic of 12 GB. 11 GB of it are one partition. A cluster of 20 machines is idle.
@@ -323,7 +325,7 @@ course.check("merge", merge)
 # %% [markdown]
 # ## Dividing works, but takes longer
 #
-# An offset in a transaction counts only if the next marker of its producer commits it, and this marker can be in another part. So a program first collects all markers. Then it reads the log once more, and now it knows for each line whether the line counts. The next cell does this for the whole shop, in the hardest case: each line that counts is a part of its own, and the parts are merged in a random order.
+# An offset in a transaction counts only if the next marker of its producer commits it, and this marker can be in another part. So a program first collects all markers. Then it reads the log once more, and now it knows for each line whether the line counts. The next cell merges such results for the whole shop. It takes the hardest case: every line that counts is a part of its own, and the parts are merged in a random order.
 
 # %%
 shop = course.find_data("harbour/4.3.1")
@@ -338,4 +340,4 @@ course.compare_with_broker(merged, course.read_answered_offsets("harbour/4.3.1")
 #
 # ## Why 3.9 cannot be divided
 #
-# For a partition with transactions that 3.9 loads, the merged result would even be wrong. The merge relies on one rule: the newest line of a key wins. But in a load of 3.9, a tombstone does not delete an offset that is pending (lesson 08). If a marker then commits this offset, it counts, although the tombstone is the newer line. To follow 3.9, a program must know what is pending when it reaches the marker, and a part does not know it.
+# If a broker of 3.9 loads a partition with transactions, the merged result can even differ from the broker's answer. The merge relies on one rule: the newest line of a key wins. But in a load of 3.9, a tombstone does not delete an offset that is pending (lesson 08). If a marker then commits this offset, it counts, although the tombstone is the newer line. To follow 3.9, a program must know what is pending when it reaches the marker, and a part does not know it.

@@ -65,21 +65,6 @@ with course.fold("idle_seconds", idle_seconds, 0):
 # </details>
 
 # %% [markdown]
-# ## What changes in your program
-#
-# Both protocols store the same offsets, so a service keeps its positions. Three things change:
-#
-# | | classic group | `group.protocol=consumer` |
-# |---|---|---|
-# | `onPartitionsRevoked` gets | all partitions (default assignor) | only what this member must give back; a commit inside the call is still accepted |
-# | a commit during a change | can fail with `REBALANCE_IN_PROGRESS` | succeeds, because the members do not join again together |
-# | the retention of 7 days begins (lesson 09) | when the group becomes Empty | at the commit (but the offset stays while a member reads the topic) |
-#
-# **The trap is the retention**, for programs without auto commit that commit only after they have read records. If nothing was written to a partition for 8 days, its last commit is 8 days old, so its offset is deleted soon after the service stops. `commitSync()` without arguments commits the positions of all partitions of a consumer, so call it before you close the consumer. (Auto commit also commits quiet partitions, every 5 seconds.)
-#
-# Consumers can change to the new protocol one after the other; the handbook says [how to change a running service](../docs/handbook/protocols.md#how-to-change-a-running-service).
-
-# %% [markdown]
 # ## The first member: five records
 #
 # A classic rebalance ends for all members in one moment, so one record at its end is enough. In a consumer group, each member changes at its own time, so there is **no record of a rebalance**. The coordinator computes the assignments, and writes each step when it happens. When the first member of `loyalty` subscribed to `orders`, a 4.3.1 broker wrote one batch:
@@ -91,17 +76,27 @@ loyalty = course.find_data("harbour/4.3.1/__consumer_offsets-24")
 course.print_protocol_lines(loyalty, "loyalty", last_offset=4)
 
 # %% [markdown]
-# Each change of the group gets a number, which the output calls an *epoch*. Here it is 2, because 4.3 creates a group with 1. (The *state* is explained below.) Each record is one step of the change:
+# Each record is one step of the change. (The *state* in record 4 is explained below.)
 #
 # | record | step | type | what the record says |
 # |---|---|---|---|
 # | 0 | A member joins. | 5 | the member, with its subscription |
-# | 1 | The group has changed. | 3 | the number of this change |
+# | 1 | The group has changed. | 3 | the **group epoch**: the number of this change |
 # | 2 | The coordinator computes a plan, which is a target for each member. | 7, for each member | the [**target**](../docs/handbook/glossary.md#target): the partitions that the member should have |
-# | 3 | The plan is complete. | 6 | the number of the change for which it was made |
-# | 4 | The member receives partitions. | 8, for each member | the [**current assignment**](../docs/handbook/glossary.md#current-assignment): the partitions that the member may read now, and the number of the change that the member has reached |
+# | 3 | The plan is complete. | 6 | the **assignment epoch**: the group epoch for which the plan was made |
+# | 4 | The member receives partitions. | 8, for each member | the [**current assignment**](../docs/handbook/glossary.md#current-assignment): the partitions that the member may read now, and its **member epoch**: the group epoch that the member has reached |
 #
-# For a first member, target and current assignment are the same. The story of the second member shows why they are two records.
+# ## Three epochs
+#
+# An [*epoch*](../docs/handbook/glossary.md#epoch) is a number that only rises. The three epochs of a group rise one after the other, and each answers another question about a change:
+#
+# | epoch | what it answers | when it rises |
+# |---|---|---|
+# | [**group epoch**](../docs/handbook/glossary.md#group-epoch) | Has the group changed? | when a member, a subscription or the number of a topic's partitions changes |
+# | [**assignment epoch**](../docs/handbook/glossary.md#assignment-epoch) | For which change is the plan complete? | when the targets are computed; it is then set to the group epoch |
+# | [**member epoch**](../docs/handbook/glossary.md#member-epoch), one for each member | Has this member given back what the new plan takes from it? | when it has **nothing left to give back**; it is then set to the assignment epoch |
+#
+# So always: **group epoch ≥ assignment epoch ≥ every member epoch**. If two of them differ, you know what the group waits for. In the five records, all three are 2 (4.3 creates a group with group epoch 1, and the first member raises it), and the target is the current assignment. A second member drives them apart.
 
 # %% [markdown]
 # ## A second member joins
@@ -138,37 +133,25 @@ with course.fold("partitions_of_loyalty_2", partitions_of_loyalty_2, len(sixth.a
 course.print_protocol_lines(loyalty, "loyalty", first_offset=15, last_offset=17)
 
 # %% [markdown]
-# This is the whole change, with the epoch and the partitions of each member. The group and the plan have the number 3 all the time:
+# This is the whole change, with the member epoch and the partitions of each member. Group epoch and assignment epoch are 3 in all rows:
 #
 # | record | what happens | `loyalty-1` | `loyalty-2` |
 # |---|---|---|---|
-# | 13 | `loyalty-2` has nothing to give back, so it has epoch 3 at once, although it must wait for its partition. | epoch 2: 0, 1, 2 | epoch 3: none |
+# | 13 | `loyalty-2` has nothing to give back, so its member epoch is 3 at once, although it must wait for its partition. | epoch 2: 0, 1, 2 | epoch 3: none |
 # | 15 | The answer to a heartbeat tells `loyalty-1` to revoke `orders-2`. | epoch 2: 0, 1, must revoke 2 | epoch 3: none |
-# | 16 | The next heartbeat of `loyalty-1` no longer lists `orders-2`, so its epoch rises. | epoch 3: 0, 1 | epoch 3: none |
+# | 16 | The next heartbeat of `loyalty-1` no longer lists `orders-2`, so its member epoch rises. | epoch 3: 0, 1 | epoch 3: none |
 # | 17 | `orders-2` is free, and `loyalty-2` receives it with its next heartbeat. | epoch 3: 0, 1 | epoch 3: 2 |
 #
 # A member that does not give its partitions back within `max.poll.interval.ms` (5 minutes) is removed.
 
 # %% [markdown]
-# ## Three epochs
-#
-# A number that only rises is called an [*epoch*](../docs/handbook/glossary.md#epoch). You have seen three of them, and they rise one after the other. Each answers another question about a change:
-#
-# | epoch | what it answers | when it rises | here, after record 13 |
-# |---|---|---|---|
-# | [**group epoch**](../docs/handbook/glossary.md#group-epoch) | Has the group changed? | when a member, a subscription or the number of a topic's partitions changes | 3 |
-# | [**assignment epoch**](../docs/handbook/glossary.md#assignment-epoch) | For which change is the plan complete? | when the targets are computed; it is then set to the group epoch | 3 |
-# | [**member epoch**](../docs/handbook/glossary.md#member-epoch), one for each member | Has this member given back what the new plan takes from it? | when it has **nothing left to give back**; it is then set to the assignment epoch | `loyalty-1`: 2, `loyalty-2`: 3 |
-#
-# So a group epoch is never below the assignment epoch, and this is never below a member epoch. If two of them differ, you know what the group waits for. A member epoch does not say that the member has *received* everything: `loyalty-2` still waits.
-#
 # ## The state of a member
 #
-# Whether a member waits is its *state*, a number in its current assignment:
+# A member epoch says what a member has given back, but not whether it has *received* everything: after record 13, `loyalty-2` has member epoch 3 and still waits. Whether a member waits is its *state*, a number in its current assignment:
 #
 # | state | name | the member |
 # |---|---|---|
-# | 0 | Stable | has all partitions that the plan of its member epoch gives it |
+# | 0 | Stable | has all partitions that the plan for its member epoch gave it |
 # | 1 | UnrevokedPartitions | must give partitions back before its member epoch rises |
 # | 2 | UnreleasedPartitions | has the newer member epoch, and waits for partitions that other members still have |
 #
@@ -285,7 +268,10 @@ course.check("waits_for", waits_for)
 # %% [markdown]
 # ## Exercise for later: after record 29, on paper
 #
-# While a service changes to the new protocol, its consumer group also has members that still use the classic protocol. Their records have the same types. In the group `up`, `classic-a` had the three partitions of `orders`, and `classic-b` the three of `clicks`. Then `consumer-c` joined, and a 4.4.0 broker wrote these records. (A classic member gives partitions back by joining again, which repeats its type 5 record. The records 22 and 23 are commits.)
+# While a service changes to the new protocol, its consumer group also has members that still use the classic protocol. Their records have the same types. In the group `up`, `classic-a` had the three partitions of `orders`, and `classic-b` the three of `clicks`. Then `consumer-c` joined, and a 4.4.0 broker wrote the records below:
+#
+# - A classic member gives partitions back by joining again, which repeats its type 5 record.
+# - The records 22 and 23, which are not shown, are commits.
 
 # %%
 up = course.find_data("new_protocols/4.4.0-migration/__consumer_offsets-3")
@@ -302,6 +288,21 @@ after_record_29 = ...
 # %%
 course.check("after_record_29", after_record_29)
 # course.hint("after_record_29")
+
+# %% [markdown]
+# ## What changes in your program
+#
+# Both protocols store the same offsets, so a service keeps its positions. Three things change:
+#
+# | | classic group | `group.protocol=consumer` |
+# |---|---|---|
+# | `onPartitionsRevoked` gets | all partitions (default assignor) | only what this member must give back; a commit inside the call is still accepted |
+# | a commit during a change | can fail with `REBALANCE_IN_PROGRESS` | succeeds, because there is no phase in which nobody knows the owners |
+# | the retention of 7 days begins (lesson 09) | when the group becomes Empty | at the commit (but the offset stays while a member reads the topic) |
+#
+# **The trap is the retention**, for programs without auto commit that commit only after they have read records. If nothing was written to a partition for 8 days, its last commit is 8 days old, so its offset is deleted soon after the service stops. `commitSync()` without arguments commits the positions of all partitions of a consumer, so call it before you close the consumer. (Auto commit also commits quiet partitions, every 5 seconds.)
+#
+# Consumers can change to the new protocol one after the other; the handbook says [how to change a running service](../docs/handbook/protocols.md#how-to-change-a-running-service).
 
 # %% [markdown]
 # ## Share groups and streams groups
@@ -324,7 +325,9 @@ course.check("after_record_29", after_record_29)
 #
 # A load relies on this order. If, for example, the tombstone of a member comes while the member's target is still there, the load stops, and then **no group of the partition** is loaded ([the rules](../docs/handbook/protocols.md#the-order-of-tombstones)).
 #
-# **A bug breaks this order.** Brokers of 4.3.1 and 4.4.0 can [leave tombstones out](../docs/handbook/protocols.md#a-bug-of-431-and-440-missing-tombstones) when another type of group takes the name of an Empty group. Nothing shows until the next load of the partition, which stops with `Failed to load metadata`. So run `kafkagroups check` on a copy before you restart such a broker.
+# ## A bug of 4.3.1 and 4.4.0
+#
+# If a group is Empty, and a group of another type starts under its name, these brokers can [leave out the tombstones](../docs/handbook/protocols.md#a-bug-of-431-and-440-missing-tombstones) of the old group. Nothing shows until the next load of the partition, which stops with `Failed to load metadata`. So run `kafkagroups check` on a copy before you restart such a broker.
 
 # %% [markdown]
 # ## Where 3.9 differs

@@ -7,11 +7,17 @@
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
-# | find the cause of an incident in the bytes of `__consumer_offsets`, say what to do, and prevent the next one | 10 to 60 for each incident | only the last incident, if you want to see a real broker |
-#
-# *For a real alarm, go to "At 3 am", the section before the last.*
+# | find the cause of an incident in the bytes of `__consumer_offsets`, say what to do, and prevent the next one | 10 to 60 for each incident | only the last incident, for a real broker |
 #
 # ![Four questions about a log: where, who, what does a broker answer, what changed.](pictures/14.svg)
+
+# %% [markdown]
+# ## At 3 am
+#
+# 1. If groups begin at wrong positions, first stop their consumers, before they commit.
+# 2. Copy the partition to a folder COPY ([how](../docs/operator.md#how-to-copy-a-partition)). Until then, restart no broker, because a start may cut the log.
+# 3. Find your complaint in the table of "How an incident works". Run its first command with COPY and `--kafka VERSION`; it only reads. The incident shows the next ones.
+# 4. Repair when you know the cause: first in a copy, then with `--dry-run`, last with `--execute`.
 
 # %% [markdown]
 # ## Four questions
@@ -24,17 +30,17 @@
 # |---|---|---|
 # | 1. **Where** is it? | Usually only one partition or one group is involved. | `stats`, `check` |
 # | 2. **Who** wrote it, and when? | Most causes are something that a program or a person did. | `explain`, `timeline` |
-# | 3. What does a **broker answer** from this log? | A client sees only this answer. It comes from few records, the *live* ones. | `load` |
+# | 3. What does a **broker answer** from this log? | A client sees only this answer. It comes from the newest record of each key, which is *live*. | `load` |
 # | 4. **What changed?** | Two moments, two replicas or two coordinators differ. | `diff` |
 #
-# Ask them in any order. We solve incident 1 together; the others are yours.
+# We solve incident 1 together; the others are yours.
 
 # %% [markdown]
 # ## How an incident works
 #
 # `course.open_incident(…)` writes a new log into a folder next to this notebook, and shows what people saw. You look for the cause with commands, in a terminal in that folder or with `course.run_command(…)`. There are three hints (`course.hint("NAME", 1)` to `3`) and a worked solution. The [cheat sheet](../docs/handbook/cheat-sheet.md) lists all commands.
 #
-# A worked solution first says *in short* what the log shows, so what it was, so what you do. Its steps then prove it, and its end has the remedy. There, `$BROKER` is the address of a broker, for example `kafka-1:9092`. A command with `--dry-run` only prints what it would change; then run it with `--execute` instead.
+# A worked solution begins with three points: what the log shows, what caused it, and what you do. Its steps then prove them, and its end has the remedy. There, `$BROKER` is the address of a broker, for example `kafka-1:9092`. A command with `--dry-run` only prints what it would change; then run it with `--execute` instead.
 #
 # In an output, *Missing in this folder* is normal: the copy has no other partitions.
 #
@@ -47,8 +53,8 @@
 # | 5 · A program cannot read the files | `stats --by writer` | 2 | [03](03_the_log.ipynb) | yes |
 # | 6 · A deleted group still appears | `load` | 2 | [09](09_deleting.ipynb) | no |
 # | 7 · Offsets are gone after an upgrade | `stats --by type` | 2 | [09](09_deleting.ipynb) | no |
-# | 8 · Offsets stay unstable | `stats` | 3 | [08](08_transactions.ipynb) | in part |
-# | 9 · Offsets go back | `explain --group GROUP` | 3 | [08](08_transactions.ipynb) | in part |
+# | 8 · Offsets stay unstable | `stats` | 3 | [08](08_transactions.ipynb) | with some settings |
+# | 9 · Offsets go back | `explain --group GROUP` | 3 | [08](08_transactions.ipynb) | one of two causes |
 # | 10 · Partitions do not load | `check` | 3 | [11](11_loading.ipynb) | yes |
 #
 # Level 1: the first commands show the cause. Level 2: you compare two answers. Level 3: you need several outputs together.
@@ -75,7 +81,7 @@ course.run_command("kafkagroups stats .", folder)
 #
 # **Look at the third table**, at its only row. The next pass of the cleaner *stops at* 25124, where the *active* segment begins, and *frees* 3,404,047 *bytes*. *Cleaned to* is `-`, because no pass has left a trace.
 #
-# Finding 1 says that the cleaner has stopped, or cannot clean this partition. We check this below.
+# Finding 1 says that the cleaner has stopped, or cannot clean this partition: we check this below.
 
 # %%
 # exercise: growing_group
@@ -102,9 +108,9 @@ course.run_command(
 #
 # <details><summary>Is that too often?</summary>
 #
-# In this copy, no. The group writes 20 records a minute. With auto commit, it would write up to 96: 12 commits a minute, each with one record for each of 8 topic-partitions.
+# Yes. In production, the partition grows by 12 GB a day (the complaint), which is about **1,000 records a second**, because a record has 139 bytes here (3,336,000 / 24,000). With auto commit, the group would write at most 8 records in 5 seconds, one for each topic-partition.
 #
-# In production, yes. A program that commits after every record commits more often when there is more traffic. A commit has 139 bytes (3,336,000 / 24,000), so 12 GB a day are 1,000 commits a second. Auto commit would still write at most 96 records a minute, or 20 MB a day.
+# (This copy has fewer records, because it is from a test cluster with less traffic.)
 #
 # </details>
 #
@@ -116,9 +122,7 @@ course.run_command(
 course.run_command("kafkagroups load .", folder)
 
 # %% [markdown]
-# *Memb.* are the members (none: these programs use `assign`), and *pend.* are offsets in open transactions.
-#
-# **Look at the first line**: the next broker must read 25,976 records. How many are live? Without members, each live record is an offset, so add up the column *offsets*.
+# **Look at the first line**: the next broker must read 25,976 records. How many are live? No group has members (*memb.*), so each live record is an offset: add up the column *offsets*.
 
 # %%
 # exercise: growing_live_records
@@ -149,7 +153,7 @@ course.run_command("kafkagroups compact __consumer_offsets-12 --out cleaned/__co
 course.run_command("kafkagroups diff . cleaned", folder)
 
 # %% [markdown]
-# **Look at the row *removed***, and at the line `No group, no offset and no pending commit differs.` A pass removes 25,099 records and changes no answer. (A *fork* is where two replicas begin to differ.)
+# **Look at the row *removed***, and at the line `No group, no offset and no pending commit differs.` A pass removes 25,099 records and changes no answer. Of the 877 that remain, 852 are in the active segment.
 #
 # So finding 1 is right. A healthy cleaner waits only until half of the log is dirty (lesson 10), and here all closed segments are dirty.
 #
@@ -165,7 +169,7 @@ course.run_command("kafkagroups diff . cleaned", folder)
 # | do first | repair the cause of the error, or it comes back | the same |
 # | then | change `log.cleaner.threads`: new threads start, without a restart | let another broker lead the partition, then restart this broker |
 #
-# Broker 2 is stopped. So it has no metrics, and only its `log-cleaner.log` can tell. Its next start helps in both cases.
+# Sizes prove nothing here: the other 49 partitions have few commits. Broker 2 is stopped, so it has no metrics, either: only its `log-cleaner.log` can tell. Its next start helps in both cases.
 #
 # <details><summary>Does a copy from a test cluster prove anything about production?</summary>
 #
@@ -173,10 +177,27 @@ course.run_command("kafkagroups diff . cleaned", folder)
 #
 # </details>
 #
-# Before you open the worked solution, decide: *what do you do now, and what must you not do?*
+# Before you open the worked solution, decide: *what do you do now, and what not?*
 
 # %%
 # course.show_worked_solution("growing_partition")
+
+# %% [markdown]
+# ## How to read these outputs
+#
+# | output | word | what it means |
+# |---|---|---|
+# | `stats` | *live*, *dead* | A broker answers from it; a later record replaced it. |
+# | | *stops at*, *cleaned to* | The end of the next pass; the end of the last one (`-`: no trace). |
+# | `stats --by writer` | *epoch* | The leader epoch in the commits; `t`: in transactions. |
+# | | *recs*, */min*, *med. s* | Records in each commit; commits a minute; median seconds in between. |
+# | `explain` | `aborted`, `pending` | The commit never counts; it has no marker yet. |
+# | | `deleted` | A tombstone of this offset followed. |
+# | | *by*, `▼` | The record that decided the fate; the offset is lower than before. |
+# | `timeline` | *1 generation before it never written* | Normal if several members start together. |
+# | | *48, the first commit after a deletion, 453 before it* | 453 was deleted, and the next commit was 48. |
+# | `load` | *epoch*, *pend.* | The generation of a classic group; offsets in open transactions. |
+# | `diff` | *fork* | Where two replicas begin to differ. |
 
 # %% [markdown]
 # ## Incident 2: some failovers are slow
@@ -217,9 +238,9 @@ folder = course.open_incident("empty_monday")
 course.run_command("kafkagroups timeline . --group bread-print", folder)
 
 # %% [markdown]
-# **Look at the lines** of 6 and of 8 March. A tombstone does not say why it was written, so compare its time with two others: when did the last member leave, and when was the offset committed? (*1 generation before it never written* is normal at a start: the second member joined before the first rebalance ended.)
+# **Look at the lines** of 6 and of 8 March. A tombstone does not say why it was written, so compare its time with two others: when did the last member leave, and when was the offset committed?
 #
-# For the other groups, ask *what changed*: `diff` also compares two moments of one log. `load` lists all groups and offsets.
+# For the other groups, ask *what changed*: `diff` also compares two moments of one log.
 
 # %%
 course.run_command("kafkagroups diff . --since-time 2026-03-06T18:00 --until-time 2026-03-09T06:59", folder)
@@ -272,32 +293,9 @@ course.check("dark_length", dark_length)
 # course.show_worked_solution("dark_monitor")
 
 # %% [markdown]
-# ## Reading transactions
-#
-# For commits in transactions, `explain` has more fates. Here is `fraud-check` from lesson 08:
-
-# %%
-shop = course.find_data("harbour/4.3.1")
-course.run_command("kafkagroups explain . --group fraud-check --topic payments --partition 0", shop)
-
-# %% [markdown]
-# - An `aborted` commit never counts. A `pending` one has no marker yet, and may still count.
-# - *by* is the marker that committed or aborted the transaction, or the later record that replaced the commit.
-# - `▼`: the offset is lower than in an earlier record. Record 31 (25, no transaction) is later in the log than record 29 (30, in a transaction), so 25 wins, wherever the marker is.
-# - `deleted` (incidents 3 and 9): a tombstone of this offset followed.
-#
-# In `timeline`, a commit of a transaction stands at the marker. If no marker has come yet, it stands at its own record:
-
-# %%
-course.run_command("kafkagroups timeline . --group fraud-check", shop)
-
-# %% [markdown]
 # ## Incident 5: 20 GB of parse errors a night
 #
-# You saw in lesson 03 why such a program fails. Now find who began, and when. `stats --by writer` has a row for each way in which a group commits. Its columns:
-#
-# - *epoch*: the leader epoch in the commits; a `t` means that they are in transactions
-# - *recs*: records in each commit; */min*: commits a minute; *med. s*: their median interval in seconds
+# You saw in lesson 03 why such a program fails. Now find who began, and when. `stats --by writer` has a row for each way in which a group commits.
 
 # %%
 folder = course.open_incident("parse_errors")
@@ -377,9 +375,26 @@ course.check("upgrade_kept_group", upgrade_kept_group)
 # course.show_worked_solution("after_the_upgrade")
 
 # %% [markdown]
+# ## Reading transactions
+#
+# Incidents 8 and 9 are about commits in transactions, for which `explain` has more fates. Here is `fraud-check` from lesson 08:
+
+# %%
+shop = course.find_data("harbour/4.3.1")
+course.run_command("kafkagroups explain . --group fraud-check --topic payments --partition 0", shop)
+
+# %% [markdown]
+# Record 31 (25, no transaction) is later in the log than record 29 (30, in a transaction), so 25 wins, wherever the marker is.
+#
+# In `timeline`, a commit of a transaction stands at the marker, or, without a marker yet, at its own record:
+
+# %%
+course.run_command("kafkagroups timeline . --group fraud-check", shop)
+
+# %% [markdown]
 # ## Incident 8: process B waits for stable offsets
 #
-# Incidents 8 and 9 are about offsets in transactions (lesson 08). Here, the broker answers that an offset is *unstable*. So ask which transactions are open, and who would end each of them. `edit --marker` ends a transaction in a copy, to try a remedy.
+# Here, the broker answers that an offset is *unstable*. So ask which transactions are open, and who would end each of them. `edit --marker` ends a transaction in a copy, to try a remedy.
 
 # %%
 folder = course.open_incident("endless_unstable")
@@ -407,7 +422,7 @@ course.check("unstable_offset_after", unstable_offset_after)
 # %% [markdown]
 # ## Incident 9: two offsets go back after a failover
 #
-# A running broker and a broker that loads the same log may disagree. Find out for each of the two offsets who wrote it. `diff . --coordinators` compares what the classic and the new coordinator answer after a load. `edit --roll --clean MS` closes the active segment of a copy, and cleans it at the time MS (milliseconds since 1970; any time after the last record will do).
+# A running broker and a broker that loads the same log may disagree. Find out for each of the two offsets who wrote it. `diff . --coordinators` compares what the classic and the new coordinator answer after a load. `edit --roll --clean MS` closes the active segment of a copy, and makes a pass as if it were the time MS (milliseconds since 1970; any time after the last record will do).
 
 # %%
 folder = course.open_incident("offset_goes_back")
@@ -470,7 +485,9 @@ course.check("cluster_cut_group", cluster_cut_group)
 # kafkagroups rescue plan . --out plan.json
 # ```
 #
-# For each group, `offsets` has the commits that the plan sets, and `left_out` those that it does not set, with the reason (`why`). Shortened:
+# For each group, `offsets` has the commits that the plan sets, and `left_out` those that it does not set, with the reason (`why`).
+#
+# <details><summary>What a plan looks like, shortened</summary>
 #
 # ```
 # "coupon-check": {
@@ -482,6 +499,8 @@ course.check("cluster_cut_group", cluster_cut_group)
 #   }
 # }
 # ```
+#
+# </details>
 #
 # Compare `offsets` with your answers. If an offset of `left_out` is the right one, copy its number into `offsets`, as `{"offset": NUMBER}`. If a group is missing, delete the file, and make the plan again with the options that the remedies of `check` name.
 
@@ -517,14 +536,6 @@ course.rescue_into_new_broker(folder / "plan.json")
 # | 10 | More partitions for the topic, two foreign records, an open transaction, and a damaged batch | Rescue the offsets into a new cluster |
 #
 # </details>
-
-# %% [markdown]
-# ## At 3 am
-#
-# 1. If groups begin at wrong positions, first stop their consumers, before they commit.
-# 2. Copy the partition to a folder COPY ([how](../docs/operator.md#how-to-copy-a-partition)). Until then, restart no broker, because a start may cut the log.
-# 3. Find your complaint in the table of "How an incident works". Run its first command with COPY and `--kafka VERSION`; it only reads. The incident shows the next ones.
-# 4. Repair when you know the cause: first in a copy, then with `--dry-run`, last with `--execute`.
 
 # %% [markdown]
 # ## What we left out, and why

@@ -287,7 +287,7 @@ class ByteRibbon(Figure):
     def _make_content(self, changes: Sequence[ByteChange | None]) -> Content:
         has_parts = len(self.bytes_by_part) > 1
         fields = tuple((f"{span.part}: " if has_parts else "") + find_name(span) for span in self.spans)
-        first = next((number for number, span in enumerate(self.spans) if span.field == "crc"), 0)
+        first = next((number for number, span in enumerate(self.spans) if span.field == "crc"), 1)
         options = tuple("none" if change is None else self._describe_change(change) for change in changes)
         bytes_after = [change.apply(self.bytes_by_part) if change else self.bytes_by_part for change in changes]
         readings = [self._read(bytes_by_part) for bytes_by_part in bytes_after]

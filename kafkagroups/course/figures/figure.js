@@ -4,6 +4,7 @@
 const SVG = "http://www.w3.org/2000/svg";
 const LINE_HEIGHT = 1.3; // As in marks.py, like the next one.
 const CORNER = 5;
+const LEAST_SIZE = 12; // The least size of a text in a narrow column, in pixels.
 const OPTIONS_AS_BUTTONS = 90; // Alternatives with more characters than these become a drop-down list.
 const MOST_NEWS = 6; // A screen reader says no more changes of a step than these.
 const CHARACTER_MS = 40; // While a sequence plays, a step stays as long as its caption takes to read,
@@ -82,8 +83,7 @@ function drawBox(group, box, rectangle) {
   const lines = box.lines ?? [];
   const first = box.height / 2 - ((lines.length - 1) * box.size * LINE_HEIGHT) / 2 + box.size * 0.35;
   lines.forEach((line, number) => {
-    const room = Math.max(box.width - 6, line.length * box.size * CHARACTER_WIDTH);
-    drawText(group, box.width / 2, first + number * box.size * LINE_HEIGHT, line, box, room);
+    drawText(group, box.width / 2, first + number * box.size * LINE_HEIGHT, line, box, box.width - 3);
   });
 }
 
@@ -109,11 +109,14 @@ function drawMark(group, mark, waitMs) {
   group.style.setProperty("--delay", `${mark.delay ?? 0}s`);
   group.style.setProperty("--duration", `${mark.duration ?? 0}s`);
   const old = waitMs ? listTexts(group) : [];
-  const before = joinTexts(group);
+  for (const text of old) text.style.fill = getComputedStyle(text).fill; // An old text keeps its colour until it goes.
+  const showTexts = () => joinTexts(group) + group.getAttribute("class").match(/kg-(tone|hollow|gone)\S*/g);
+  const before = group.mark && showTexts();
   const rectangle = mark.kind === "box" ? group.querySelector("rect") : null;
   for (const child of [...group.children]) if (child !== rectangle) child.remove();
   const names = ["kg-mark", `kg-${mark.kind}`, `kg-tone-${mark.tone}`, mark.hue && `kg-hued ${mark.hue}`];
   if (mark.duration) names.push("kg-slow");
+  else if (group.mark && String(placeOf(group.mark)) === String(placeOf(mark))) names.push("kg-stays");
   for (const name of ["gone", "hollow", "solid"]) if (mark[`is_${name}`]) names.push(`kg-${name}`);
   group.setAttribute("class", names.filter(Boolean).join(" "));
   const [x, y] = placeOf(mark);
@@ -121,7 +124,7 @@ function drawMark(group, mark, waitMs) {
   if (mark.kind === "box") drawBox(group, mark, rectangle);
   else if (mark.kind === "arrow") drawArrow(group, mark);
   else (mark.text ?? "").split("\n").forEach((line, number) => drawText(group, 0, number * mark.size * LINE_HEIGHT, line, mark));
-  if (!group.mark || !waitMs || before === joinTexts(group)) return;
+  if (!waitMs || before === undefined || before === showTexts()) return;
   for (const text of listTexts(group)) text.classList.add("kg-late");
   for (const text of old) text.setAttribute("class", "kg-old");
   group.append(...old);
@@ -237,9 +240,9 @@ function moveHome(group, copy, isLate) {
   group.classList.toggle("kg-last", isLate);
 }
 
-// Draws the marks of a scene, and returns how many seconds it takes longer than others. A mark whose key was there
+// Draws the marks of a scene. A mark whose key was there
 // before keeps its element, so the style sheet moves it. An element that is inserted again would jump, so only those in
-// the wrong place are.
+// the wrong place are. Returns how many ms the marks take until they are there.
 function drawScene(svg, marks, choose) {
   const isStill = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
   const old = new Map([...svg.children].filter((child) => child.dataset.key).map((child) => [child.dataset.key, child]));
@@ -275,7 +278,10 @@ function drawScene(svg, marks, choose) {
   const boxes = marks.filter((mark) => mark.kind === "box" && !mark.is_hollow && !["muted", "page"].includes(mark.tone));
   for (const mark of marks) {
     const group = old.get(mark.key) ?? makeShape(svg, "g", { "data-key": mark.key });
-    drawMark(group, mark, isStill ? 0 : waitMs + 1000 * (mark.delay ?? 0));
+    const isMoved = moved.includes(mark) && !mark.duration; // What moves changes when it leaves.
+    const changeMs = (isMoved ? (isWaiting ? LEAVE_MS : 0) : waitMs) + 1000 * ((mark.delay ?? 0) + (mark.duration ?? 0));
+    drawMark(group, mark, isStill ? 0 : changeMs);
+    group.classList.toggle("kg-moved", isMoved);
     group.mark = mark;
     group.classList.toggle("kg-inside", mark.kind === "label" && boxes.some((box) => isInside(mark, box)));
     groups.set(mark, group);
@@ -292,7 +298,9 @@ function drawScene(svg, marks, choose) {
     const origin = present.get(copy.origin);
     moveHome(groups.get(copy), copy, moved.includes(origin) || !before.has(copy.origin));
   }
-  return isStill ? 0 : Math.max(0, ...marks.map((mark) => Math.max(mark.delay ?? 0, mark.duration ?? 0)));
+  const changed = marks.filter((mark) => JSON.stringify(before.get(mark.key)) !== JSON.stringify(mark));
+  const lengths = changed.map((mark) => 1000 * Math.max(mark.delay ?? 0, mark.duration ?? 0));
+  return isStill || !old.size ? 0 : waitMs + Math.max(0, ...lengths);
 }
 
 // Controls ---------------------------------------------------------------------------------------------------------
@@ -470,9 +478,11 @@ function mount(root, content, send, messageText = "", before = null) {
   if (before) content.controls.forEach((control, number) => control.is_answer && jump(number));
   const choose = (name, option, isFresh) => {
     if (isFresh) svg.replaceChildren(); // The story begins at its first step, without what was there before.
-    options[names.indexOf(name)] = option;
-    jump(names.indexOf(name));
-    return show(content.controls[names.indexOf(name)].is_sequence);
+    const number = names.indexOf(name);
+    const isNext = isFresh || option === options[number] + 1;
+    options[number] = option;
+    jump(number);
+    return show(content.controls[number].is_sequence && isNext);
   };
 
   const controls = makeElement(root, "div", { class: "kg-controls" });
@@ -499,27 +509,42 @@ function mount(root, content, send, messageText = "", before = null) {
     return content.scenes[index];
   };
 
-  // Only a step tells a story: what another choice changes is drawn without delay.
+  // Only the next step tells a story: what another choice changes is drawn without delay.
   function draw(isStep) {
     const marks = findScene(options).marks.map((number) => content.marks[number]);
-    const placed = isFolded ? marks.flatMap((mark) => narrowMarks(mark, narrow)) : marks;
+    const leastSize = (LEAST_SIZE * measureNarrow(narrow)[0]) / picture.clientWidth;
+    const enlarge = (mark) => {
+      const fitting = mark.kind === "box" ? mark.height / ((mark.lines ?? []).length * LINE_HEIGHT) : leastSize;
+      return { ...mark, size: mark.size && Math.max(mark.size, Math.min(leastSize, fitting)) };
+    };
+    const placed = isFolded ? marks.flatMap((mark) => narrowMarks(mark, narrow).map(enlarge)) : marks;
     return drawScene(svg, isStep ? placed : placed.map((mark) => ({ ...mark, delay: 0, duration: 0 })), choose);
   }
 
-  // Returns how long a sequence that plays stays at the scene.
-  function show(isStep) {
-    const scene = findScene(options);
-    const seconds = draw(isStep);
+  // The headline and the caption say what has happened, after the marks have shown it.
+  let telling = null;
+  function tell(scene) {
+    root.classList.remove("kg-telling");
     shownCaption.textContent = scene.caption;
     scene.lines.forEach((line, number) => {
       lines[number].textContent = line.text;
       lines[number].className = `kg-line kg-tone-${line.tone}`;
     });
+  }
+
+  // Returns how long a sequence that plays stays at the scene.
+  function show(isStep) {
+    const scene = findScene(options);
+    const movingMs = draw(isStep);
+    clearTimeout(telling);
+    root.classList.toggle("kg-telling", movingMs > 0);
+    if (movingMs) telling = setTimeout(tell, movingMs, scene);
+    else tell(scene);
     if (text.textContent) spoken.textContent = tellStep(scene, text.textContent.split("\n"));
     text.textContent = scene.text.join("\n");
     updates.forEach((update, number) => update(options[number], scene.place));
     const [least, most] = STEP_MS;
-    return Math.min(Math.max(CHARACTER_MS * scene.caption.length, least), most) + 1000 * seconds;
+    return Math.min(Math.max(CHARACTER_MS * scene.caption.length, least), most) + movingMs;
   }
   show(true);
   return {

@@ -11,6 +11,7 @@ from kafkagroups.course.broker import start_broker
 from kafkagroups.course.compared_brokers import format_answer
 from kafkagroups.course.figures.figure import Content, Control, Figure, Part
 from kafkagroups.course.figures.marks import DASHED, HATCHED, KEY, WIDTH, Arrow, Box, Label, Line, Mark, Scene, Tone
+from kafkagroups.course.group_life import format_count
 from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.course.small_logs import START_MS, KeyAndValue, encode_commit, encode_pair, write_small_log
 from kafkagroups.groups.group import Group
@@ -217,14 +218,20 @@ def _draw(step: int, memories: Mapping[_Coordinator, tuple[_Memory, _Memory]], *
         text += _describe(coordinator.kafka, memory)
     if new.answer != classic.answer:
         marks.append(_draw_sign("answers", _ANSWERS))
-    for slot in sorted(new.chips.keys() ^ classic.chips.keys(), key=_sort):
+    differing = sorted(new.chips.keys() ^ classic.chips.keys(), key=_sort)
+    for slot in differing:
         owner, other = (_NEW, _CLASSIC) if slot in new.chips else (_CLASSIC, _NEW)
         if is_end:
             marks.append(_draw_sign(slot[0], _find_row(slot[0])))
         marks.append(_draw_chip(other, slot, "no group", is_dashed=True, is_hollow=True))
         text.append(f"only {owner.kafka} has {slot[0]}")
     text.append(f"{min(step, len(_LOG))} of {len(_LOG)} records are read")
-    line = Line(text[-1] if not is_end else f"billing is answered {new.answer} by 4.3.1, {classic.answer} by 3.9.2")
+    words = text[-1]
+    if differing:
+        words += f"; the memories differ in {format_count(len(differing), 'group')}"
+    if is_end:
+        words = f"billing is answered {new.answer} by 4.3.1, {classic.answer} by 3.9.2"
+    line = Line(words)
     return Scene(tuple(marks), _explain(step, is_broken), tuple(text), lines=(line,))
 
 

@@ -22,7 +22,7 @@ CEILINGS = {
     "(top)": 526,
     "cli": 2937,
     "coordinator": 5530,
-    "course": 6936,
+    "course": 6943,
     "engine": 2552,
     "groups": 2062,
     "history": 5185,

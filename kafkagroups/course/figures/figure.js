@@ -14,6 +14,7 @@ const MOVE_MS = 400;
 const CHARACTER_WIDTH = 0.61; // As in marks.py.
 const READABLE = 612; // The least width of a picture whose texts are large enough. Below, it has its narrow layout.
 
+const canvas = document.createElement("canvas").getContext("2d"); // Measures texts that are not shown yet, too.
 let lastId = 0;
 
 function makeElement(parent, name, attributes = {}, text = null) {
@@ -63,7 +64,8 @@ function drawText(parent, x, y, text, mark, room = 1.15 * text.length * mark.siz
   const attributes = { x, y, "font-size": mark.size, "text-anchor": mark.anchor ?? "middle", "xml:space": "preserve" };
   if (mark.is_bold) attributes["font-weight"] = "bold";
   const shape = makeShape(parent, "text", attributes, text);
-  if (shape.getComputedTextLength() > room) {
+  canvas.font = `${mark.is_bold ? "bold " : ""}${mark.size}px ${getComputedStyle(shape).fontFamily}`;
+  if (canvas.measureText(text).width > room) {
     shape.setAttribute("textLength", room);
     shape.setAttribute("lengthAdjust", "spacingAndGlyphs");
   }

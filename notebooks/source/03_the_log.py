@@ -12,7 +12,7 @@
 # ![A partition is a folder, for example __consumer_offsets-9. A segment is a file, named by its first offset. The file contains batches without gaps. Each batch has a header of 61 bytes and records.](pictures/03.svg)
 
 # %% [markdown]
-# Perhaps you will never read such a file, but your program relies on one property of it: the offsets of one commit are stored together or not at all. The broker **appends** the offsets of one commit as the records of one [**batch**](../docs/handbook/glossary.md#batch). A crash can leave half a batch, but then there are fewer bytes than its length says, so a broker notices this and drops it. So the log has all offsets of the commit, or none.
+# Perhaps you will never read such a file, but your program relies on one property of it: the offsets of one commit are stored together or not at all. The broker **appends** the offsets of one commit as the records of one [**batch**](../docs/handbook/glossary.md#batch). A crash can leave half a batch. But a batch begins with its length, so a broker notices that bytes are missing, and drops it. So the log has all offsets of the commit, or none.
 #
 # Each batch begins with a **header**, and its records follow. The header answers three questions of a reader, and this lesson goes through them:
 #
@@ -106,7 +106,7 @@ print(f"\noffset {record.offset}: {key.group}, {key.topic}-{key.partition}, {rec
 # %% [markdown]
 # ## The checksum
 #
-# Question 2: are the bytes intact? A broker that loses power can leave half a batch at the end of the file, and a disk can change a byte. So the header has a checksum, a *CRC-32C*: a number that is computed from all bytes of the batch that follow it. If one of them has changed or is missing, a reader computes another number. Half a batch therefore never counts.
+# Question 2: are the bytes intact? A broker that loses power can leave half a batch at the end of the file, and a disk can change a byte. So the header has a checksum, a *CRC-32C*: a number that is computed from all bytes of the batch that follow it. If one of them has changed, a reader computes another number. Half a batch is found even earlier, by its length, so it never counts.
 
 # %% [markdown]
 # ## After a wrong checksum

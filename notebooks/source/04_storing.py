@@ -140,7 +140,7 @@ with course.fold("this_and_next", this_and_next, (this_broker, next_broker)):
 # | the newest state | stays at 6 | goes back to 5 |
 # | a fetch returns | 5, and 6 as soon as the replicas confirm it | 5 |
 #
-# After a timeout, and if too few replicas are in sync, a client gets the same error, `COORDINATOR_NOT_AVAILABLE`. So it cannot know whether the record is in the log. Repeating the commit settles the doubt, so `commitSync` sends it again. If the answer is then `NONE`, this broker and the next one return the same offset.
+# In both cases, a timeout or too few replicas in sync, the client gets the same error: `COORDINATOR_NOT_AVAILABLE`. So it cannot know whether the record is in the log. Repeating the commit settles the doubt, so `commitSync` sends it again. If the answer is then `NONE`, this broker and the next one return the same offset.
 
 # %% [markdown]
 # ## How many copies a NONE means

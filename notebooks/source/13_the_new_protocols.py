@@ -96,7 +96,7 @@ course.print_protocol_lines(loyalty, "loyalty", last_offset=4)
 # | [**assignment epoch**](../docs/handbook/glossary.md#assignment-epoch) | For which change is the plan complete? | when the targets are computed; it is then set to the group epoch |
 # | [**member epoch**](../docs/handbook/glossary.md#member-epoch), one for each member | Has this member given back what the new plan takes from it? | when it has **nothing left to give back**; it is then set to the assignment epoch |
 #
-# So always: **group epoch ≥ assignment epoch ≥ every member epoch**. If two of them differ, you know what the group waits for. In the five records, all three are 2 (4.3 creates a group with group epoch 1, and the first member raises it), and the target is the current assignment. A second member drives them apart.
+# So always: **group epoch ≥ assignment epoch ≥ every member epoch**. If the assignment epoch is behind the group epoch, the plan is not computed yet. If a member epoch is behind the assignment epoch, this member must still give partitions back. In the five records, all three are 2, and the target is the current assignment. A second member drives them apart.
 
 # %% [markdown]
 # ## A second member joins
@@ -151,7 +151,7 @@ course.print_protocol_lines(loyalty, "loyalty", first_offset=15, last_offset=17)
 #
 # | state | name | the member |
 # |---|---|---|
-# | 0 | Stable | has all partitions that the plan for its member epoch gave it |
+# | 0 | Stable | has all partitions of its target, as of its member epoch |
 # | 1 | UnrevokedPartitions | must give partitions back before its member epoch rises |
 # | 2 | UnreleasedPartitions | has the newer member epoch, and waits for partitions that other members still have |
 #

@@ -16,8 +16,8 @@
 #
 # 1. If groups begin at wrong positions, first stop their consumers, before they commit.
 # 2. Copy the partition to a folder COPY ([how](../docs/operator.md#how-to-copy-a-partition)). Until then, restart no broker, because a start may cut the log.
-# 3. Find your complaint in the table of "How an incident works". Run its first command with COPY and `--kafka VERSION`; it only reads. The incident shows the next ones.
-# 4. Repair when you know the cause: first in a copy, then with `--dry-run`, last with `--execute`.
+# 3. Find your complaint in the table of "How an incident works". Run the command of that row on COPY, with `--kafka VERSION`; it only reads. The incident shows what follows.
+# 4. Repair when you know the cause: first in a copy, then the broker. Let a command only print first: with `--dry-run` instead of `--execute`, or `rescue apply` without `--yes`.
 
 # %% [markdown]
 # ## Four questions
@@ -40,7 +40,7 @@
 #
 # `course.open_incident(…)` writes a new log into a folder next to this notebook, and shows what people saw. You look for the cause with commands, in a terminal in that folder or with `course.run_command(…)`. There are three hints (`course.hint("NAME", 1)` to `3`) and a worked solution. The [cheat sheet](../docs/handbook/cheat-sheet.md) lists all commands.
 #
-# A worked solution begins with three points: what the log shows, what caused it, and what you do. Its steps then prove them, and its end has the remedy. There, `$BROKER` is the address of a broker, for example `kafka-1:9092`. A command with `--dry-run` only prints what it would change; then run it with `--execute` instead.
+# A worked solution begins with what the log shows, what caused it, and what you do. Its steps prove this, and its end has the remedy. There, `$BROKER` is the address of a broker, for example `kafka-1:9092`.
 #
 # In an output, *Missing in this folder* is normal: the copy has no other partitions.
 #
@@ -153,13 +153,13 @@ course.run_command("kafkagroups compact __consumer_offsets-12 --out cleaned/__co
 course.run_command("kafkagroups diff . cleaned", folder)
 
 # %% [markdown]
-# **Look at the row *removed***, and at the line `No group, no offset and no pending commit differs.` A pass removes 25,099 records and changes no answer. Of the 877 that remain, 852 are in the active segment.
+# **Look at the row *removed***, and at the line `No group, no offset and no pending commit differs.` A pass removes 25,099 records and changes no answer. 877 remain: all 852 of the active segment, with the 25 live ones, and one dead record of each key, because the pass does not read the active segment.
 #
 # So finding 1 is right. A healthy cleaner waits only until half of the log is dirty (lesson 10), and here all closed segments are dirty.
 #
 # ### A dead thread, or an uncleanable partition?
 #
-# Two things can stop a cleaner. Either an error ended its thread, or the thread met an error in one partition and has skipped it since then (this partition is *uncleanable*). Both leave the same records, so the log of the topic cannot tell them apart. The broker can:
+# Either an error ended the cleaner's thread, or the thread met an error in one partition and has skipped it since then (this partition is *uncleanable*). Both leave the same records, so the log of the topic cannot tell them apart. The broker can:
 #
 # | | the thread is dead | the partition is uncleanable |
 # |---|---|---|
@@ -295,7 +295,7 @@ course.check("dark_length", dark_length)
 # %% [markdown]
 # ## Incident 5: 20 GB of parse errors a night
 #
-# You saw in lesson 03 why such a program fails. Now find who began, and when. `stats --by writer` has a row for each way in which a group commits.
+# Lesson 03 shows why such a program fails. Find who began, and when. `stats --by writer` has a row for each way in which a group commits.
 
 # %%
 folder = course.open_incident("parse_errors")

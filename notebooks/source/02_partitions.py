@@ -144,7 +144,7 @@ with course.fold("moved", moved, sum(kg.partition_for(group, 50) != kg.partition
         print(f"{group:<12} of 50: {before:>2}   of 60: {after:>2}   {'stays' if before == after else 'other partition'}")
 
 # %% [markdown]
-# A group stays only if its hash has the same remainder for 50 and for 60. `billing` moves, because 109829509 % 50 is 9 and 109829509 % 60 is 49. How often are the two remainders equal? The pair of remainders repeats after 300 hashes, the smallest common multiple of 50 and 60. In each 300, only the first 50 have equal remainders. So about one group in six stays.
+# A group stays only if its hash has the same remainder for 50 and for 60. `billing` gets another, because 109829509 % 50 is 9 and 109829509 % 60 is 49. How often are the two remainders equal? The pair of remainders repeats after 300 hashes, the smallest common multiple of 50 and 60. In each 300, only the first 50 have equal remainders. So about one group in six stays.
 #
 # ## What a broker answers after that
 #
@@ -183,7 +183,7 @@ course.PartitionGrid(names, shop)
 # %% [markdown]
 # ## While the brokers restart
 #
-# Brokers restart one after the other, so some of them compute with 50 partitions and others with 60. Meanwhile, **two brokers can be the coordinator of one group**: for brokers that count 50, the leader of the old partition, and for brokers that count 60, the leader of the new one. Members join at both brokers, which do not know of each other, so two members can read the same records.
+# Brokers restart one after the other, so some of them compute with 50 partitions and others with 60. A broker that counts 50 sends consumers to the leader of the old partition, and one that counts 60 to the leader of the new one. So **two brokers can be the coordinator of one group**. Members join at both brokers, which do not know of each other, so two members can read the same records.
 
 # %% [markdown]
 # ## Exercise: after the widening

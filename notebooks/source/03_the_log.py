@@ -113,7 +113,7 @@ print(f"\noffset {record.offset}: {key.group}, {key.topic}-{key.partition}, {rec
 #
 # After a crash, a broker checks the batches at the end of its log. At the first wrong checksum it *truncates* the log: it removes this batch **and everything after it**.
 #
-# Why not only this batch? Several brokers store the partition. One of them is its leader, and the others, its *followers*, copy the leader's log. A follower asks only for what comes after the end of its own log, so it would never get back a batch that was cut out of the middle.
+# Why not only this batch? Several brokers store the partition. One of them is its leader, and the others, its *followers*, copy the leader's log. A follower asks only for what comes after the end of its own log (if this is 7, from 8 on), so it would never get back a batch that was cut out of the middle.
 #
 # Are the removed batches lost? That depends on the leader of the partition:
 #
@@ -256,7 +256,7 @@ course.check("read_varint", read_varint)
 #
 # 3.9 and 4.x write the same format, and both put the records of one commit into one batch.
 #
-# In 3.9, a batch has the records of one request. In 4.x, it can have those of several requests, because the coordinator can wait for more (`group.coordinator.append.linger.ms`).
+# In 3.9, a batch has the records of one request. In 4.x, it can have those of several requests, because the coordinator can wait for more (`group.coordinator.append.linger.ms`). A commit is never split over two batches.
 #
 # In both, `offsets.topic.compression.codec` chooses the compression, from 0 (none, the default) to 4 (zstd). The batch stores this number in the lowest three bits of its attributes.
 #

@@ -46,7 +46,7 @@ def move_away_and_back(broker):
 course.compare_brokers(move_away_and_back)
 
 # %% [markdown]
-# After `NOT_COORDINATOR`, the client asks again who the coordinator is, because normally another broker coordinates the group now. After `COORDINATOR_LOAD_IN_PROGRESS`, the client waits and asks the same broker again. Meanwhile, `poll` of a Java consumer returns no records and throws nothing.
+# After `NOT_COORDINATOR`, the client asks again who the coordinator is, because it is normally another broker now. After `COORDINATOR_LOAD_IN_PROGRESS`, the client waits and asks the same broker again. Meanwhile, Java's `poll` returns no records and throws nothing.
 
 # %% [markdown]
 # ## Question 2: where do I continue?

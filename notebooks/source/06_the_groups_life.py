@@ -48,7 +48,7 @@
 #
 # ## The first member
 #
-# Two consumers join the group `billing`, and later they leave. The story has 20 rows. Each shows a request (or a pause), its answer, and after *now* the group's new state. If the coordinator writes a record, an extra line shows it. Here are the first three. (Skip the code.)
+# Two consumers join the group `billing`, and later they leave. Each of the 20 rows shows a request or a pause, and its answer; after *now* stands the group's new state. If the coordinator writes a record, an extra line shows it. Here are the first three. (Skip the code.)
 
 # %%
 import kafkagroups as kg

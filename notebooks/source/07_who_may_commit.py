@@ -75,7 +75,7 @@ with course.fold("late_commit", late_commit, silent.steps[1].answers[0]):
 # %% [markdown]
 # ## The checks, in order
 #
-# If a commit is not simple, the coordinator checks its sender. A member sends its member id and its generation, which is 0 or more. First the broker checks permissions, topics, and whether it coordinates the group. Then the coordinator asks four questions, first about the group, then about the sender, and last about the partitions:
+# If a commit is not simple, the coordinator checks its sender. A member sends its member id and its generation, which is 0 or more. First the broker checks permissions, topics, and whether it coordinates the group. Then its group coordinator, the code that handles groups, asks four questions, first about the group, then about the sender, and last about the partitions:
 #
 # | check | question | the error, if not | why |
 # |---|---|---|---|
@@ -122,7 +122,7 @@ def refused_commits(broker):
 course.compare_brokers(refused_commits, ("4.3.1", "3.9.2"))[1:]
 
 # %% [markdown]
-# The four checks are about the whole request: if one of them fails, no offset is stored. The broker's checks before them are about single partitions: the offset of a partition that does not exist, or whose topic the client may not read, is refused, and the other offsets are stored.
+# The four checks are about the whole request: if one of them fails, no offset is stored. The broker's earlier checks work for each partition: an offset of a partition that does not exist, or whose topic the client may not read, is refused, and the other offsets are stored.
 #
 # <details><summary>The length of the metadata</summary>
 #

@@ -90,7 +90,7 @@ for partition, commit in sorted(kg.load(log)["fraud-check"].offsets.items()):
 #
 # ## Record by record
 #
-# A coordinator has two maps in memory, one for offsets that count and one for pending offsets. A marker of producer 1 ends all pending offsets of producer 1 in this partition, whatever their group. Step through the figure, then let the transactions end in another way:
+# A coordinator has two maps in memory, one for offsets that count and one for pending offsets. A marker of producer 1 ends all pending offsets of producer 1 in this partition. Step through the figure, then let the transactions end in another way:
 
 # %%
 # figure
@@ -165,7 +165,7 @@ course.check("after_two_markers", after_two_markers)
 # %% [markdown]
 # ## A transaction that hangs
 #
-# Nothing in a log marks the beginning of a transaction: it begins with the first record that its producer writes after its previous marker. This becomes a problem if a request with offsets is delayed in the network, arrives after the end of its transaction, and is stored:
+# Nothing in a log marks the beginning of a transaction: the first record that a producer writes after its last marker begins one. This becomes a problem if a request with offsets is delayed in the network, arrives after the end of its transaction, and is stored:
 #
 # ```
 #  record   time
@@ -189,9 +189,9 @@ course.check("after_two_markers", after_two_markers)
 # %% [markdown]
 # ## Two protections against a late request
 #
-# **Protection 1**: since 3.7, a broker that receives an offset first asks the transaction coordinator: does this producer have an open transaction that includes this partition of `__consumer_offsets`? For the late request above, the answer is no, so the broker refuses it. But if the producer has already begun its **next** transaction with the same partition, the answer is yes. The late offset then slips into the next transaction.
+# **Protection 1**: since 3.7, a broker that receives an offset first asks the transaction coordinator: does this producer have an open transaction that includes this partition of `__consumer_offsets`? For the late request above, the answer is no, so the broker refuses it. But if the producer has already begun its **next** transaction with the same partition, it does have an open one, and the late offset slips into it.
 #
-# **Protection 2** closes this gap with the producer epoch. The epoch rises with each new process. In 4.x, with the feature `transaction.version` 2, it also rises by 1 at each end of a transaction. So the late request has a lower producer epoch, and is refused even if the next transaction is open:
+# **Protection 2** closes this gap with the producer epoch. This epoch rises with each new process. In 4.x, with the feature `transaction.version` 2, it also rises by 1 at each end of a transaction. So the late request has a lower producer epoch, and is refused even if the next transaction is open:
 #
 # ```
 #  record

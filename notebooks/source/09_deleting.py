@@ -102,7 +102,7 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
 # %% [markdown]
 # ## Time: the retention of offsets
 #
-# The same check deletes offsets that have expired. An offset expires at the end of its [*retention*](../docs/handbook/glossary.md#retention), which lasts 7 days by default (`offsets.retention.minutes`). The retention begins when nobody needs the offset any more. In most classic groups, this is when the last member leaves: before, the members may need the offset, and afterwards, they may come back.
+# The same check deletes offsets that have expired. An offset expires at the end of its [*retention*](../docs/handbook/glossary.md#retention), which lasts 7 days by default (`offsets.retention.minutes`). The retention begins when nobody needs the offset any more. In most classic groups, this is when the last member leaves: until then, the members need the offset, and the retention is their time to come back.
 #
 # *Predict*: the retention is 7 days. `mailer` commits on day 0. Its member reads the topic, and leaves on day 4. On which day is its offset deleted?
 
@@ -205,7 +205,7 @@ course.compare_brokers(set_on_day_6, ("4.3.1", "3.9.2"))[1:]
 #
 # ## A quiet topic, with the new protocol
 #
-# A classic group has a week from when its last member left. A group of the new protocol (lesson 13) has a week from its last commit. If the topic is quiet, and the program commits only after it has read records, this week may already be over. (Auto commit is safe, because it commits all positions every 5 seconds.) Suppose that the last order is committed on day 1, and the last member leaves on day 9:
+# A classic group has a week from when its last member left. A group of the new protocol (lesson 13) has a week from its last commit. If the topic is quiet, and the program commits only after it has read records, this week may already be over. (Auto commit is safe, because it commits all positions every 5 seconds.) The last order is committed on day 1, and the last member leaves on day 9:
 #
 # | row | the offset expires |
 # |---|---|

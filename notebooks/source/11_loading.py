@@ -121,6 +121,8 @@ for broker, count in copies.items():
     print(f"broker {broker}: {count:>10,} records, {count / 400_000:5.1f} s to load")
 
 # %% [markdown]
+# Each partition has a *preferred leader*, the first broker of its replica list. When this broker returns, Kafka makes it the leader again within five minutes (`auto.leader.rebalance.enable`).
+#
 # Tonight, broker 1 must be restarted, and its groups should wait as little as possible. *Predict*: what do you do first? Write the letter in quotes.
 #
 # - **A**: Restart broker 1 now, because its copy is short.
@@ -137,7 +139,7 @@ course.reveal("first_step", first_step, "C")
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# After A, broker 2 takes over partition 9, and its groups wait for 216 seconds. After B, broker 2 has a new cleaner thread, but its copies are still long. Broker 2 is the *preferred leader* of some partitions, the first broker in their replica lists. Kafka gives it these partitions back within five minutes of its return (`auto.leader.rebalance.enable`), and then broker 2 loads its long copies. C needs no restart, so the leaders do not change while broker 2 cleans.
+# After A, broker 2 takes over partition 9, and its groups wait for 216 seconds. After B, broker 2 has a new cleaner thread, but its copies are still long. Broker 2 is the preferred leader of some partitions. It gets these back within five minutes of its return, and then loads its long copies. C needs no restart, so the leaders do not change while broker 2 cleans.
 #
 # </details>
 #

@@ -98,7 +98,7 @@ print("whole topic:    ", count_offsets(groups), "offsets by kg.load,", written[
 # A monitor loads the same log every minute, but few records are new. So it can save the records that still count, and the offset at which to continue. This is a [*saved load*](../docs/handbook/glossary.md#saved-load) (`kafkagroups load PATH --snapshot STATE`). Below, `yesterday` is the topic without the newest segment of each partition:
 
 # %%
-from kafkagroups.loading import snapshots  # A saved load is a `Snapshot` here: not the snapshot of lesson 04.
+from kafkagroups.loading import snapshots  # `Snapshot`: a saved load, not the snapshot of lesson 04
 
 yesterday, state = course.link_older_segments(topic), course.make_scratch_folder() / "state"
 before = snapshots.take_snapshot(yesterday)

@@ -189,7 +189,7 @@ course.Epochs(loyalty, "loyalty")
 # - **Empty**: the group has no members.
 # - **Assigning**: the group epoch is above the assignment epoch, so the targets are not computed yet.
 # - **Reconciling**: the targets are computed, but at least one member has not reached its target.
-# - **Stable**: every member has reached its target: its member epoch is the assignment epoch, and its state is 0.
+# - **Stable**: every member has reached its target. Its member epoch is the assignment epoch, and its state is 0.
 #
 # ## Exercise: the state of a group
 #
@@ -315,13 +315,13 @@ course.check("after_record_29", after_record_29)
 # %% [markdown]
 # ## How a group ends
 #
-# A broker deletes the records of this lesson in a fixed order, each one by a tombstone:
+# A broker deletes the records of this lesson in a fixed order, each one by a tombstone, 1 to 3 when a member leaves, 4 and 5 when an administrator deletes the group:
 #
 # 1. the current assignment
 # 2. the target
-# 3. the member (1 to 3 when a member leaves)
+# 3. the member
 # 4. the assignment epoch
-# 5. the group epoch (4 and 5 when an administrator deletes the group)
+# 5. the group epoch
 #
 # A load relies on this order. If, for example, the tombstone of a member comes while the member's target is still there, the load stops, and then **no group of the partition** is loaded ([the rules](../docs/handbook/protocols.md#the-order-of-tombstones)).
 #

@@ -187,22 +187,27 @@ course.run_command("kafkagroups diff . cleaned", folder)
 #
 # | output | word | what it means |
 # |---|---|---|
-# | `stats` | *live*, *dead* | A broker answers from it; a later record replaced it. |
-# | | *stops at*, *cleaned to* | The end of the next pass; the end of the last one (`-`: no trace). |
+# | `stats` | *live* | A broker answers from it. |
+# | | *dead* | A later record replaced it. |
+# | | *stops at* | The end of the next pass. |
+# | | *cleaned to* | The end of the last pass (`-`: no trace). |
 # | `stats --by writer` | *epoch* | The leader epoch in the commits; `t`: in transactions. |
 # | | *recs*, */min*, *med. s* | Records in each commit; commits a minute; median seconds in between. |
-# | `explain` | `aborted`, `pending` | The commit never counts; it has no marker yet. |
+# | `explain` | `aborted` | The commit never counts. |
+# | | `pending` | It has no marker yet. |
 # | | `deleted` | A tombstone of this offset followed. |
-# | | *by*, `▼` | The record that decided the fate; the offset is lower than before. |
+# | | *by* | The record that decided the fate. |
+# | | `▼` | The offset is lower than before. |
 # | `timeline` | *1 generation before it never written* | Normal if several members start together. |
 # | | *48, the first commit after a deletion, 453 before it* | 453 was deleted, and the next commit was 48. |
-# | `load` | *epoch*, *pend.* | The generation of a classic group; offsets in open transactions. |
+# | `load` | *epoch* | The generation of a classic group. |
+# | | *pend.* | Offsets in open transactions. |
 # | `diff` | *fork* | Where two replicas begin to differ. |
 
 # %% [markdown]
 # ## Incident 2: some failovers are slow
 #
-# Here you have two replicas of one log, so begin with *what changed*. Then `stats` counts what each broker must read before it can answer. (Remove the `#` before a command to run it.)
+# Here are two replicas of one log, so begin with *what changed*. Then `stats` counts what each broker must read before it can answer. (Remove a `#` to run its command.)
 
 # %%
 folder = course.open_incident("slow_failover")
@@ -349,7 +354,7 @@ course.check("dead_generation", dead_generation)
 # %% [markdown]
 # ## Incident 7: offsets are gone after the upgrade
 #
-# Offsets are gone as in incident 3, but before the retention time was over. The log has records of two releases, so begin with `stats --by type`. `load --until-time TIME` shows what a broker answered earlier. `timeline --retention 7d` shows which deletions were expiries.
+# Offsets are gone as in incident 3, but before the retention was over. The log has records of two releases, so begin with `stats --by type`. `load --until-time TIME` shows what a broker answered earlier. `timeline --retention 7d` shows which deletions were expiries.
 
 # %%
 folder = course.open_incident("after_the_upgrade")

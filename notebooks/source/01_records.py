@@ -238,7 +238,7 @@ course.reveal("version_of_stock_audit", version_of_stock_audit, audit.value_vers
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# Only version 1 has a field for an expire timestamp. So every release since 0.9 writes version 1 if a commit has a retention time. Version 1 has no topic id.
+# Only version 1 has a field for an expire timestamp. So every release since 0.9, 4.1 and later included, writes version 1 if a commit has a retention time. Version 1 has no topic id.
 #
 # </details>
 #

@@ -137,12 +137,12 @@ course.ExpiryChart()
 #
 # | row | the group | its offsets | why |
 # |---|---|---|---|
-# | **new protocol** | uses the new protocol (KIP-848), and no member reads the topic | the retention begins at the commit | no record stores when the last member left |
+# | **new protocol** | uses the new protocol (KIP-848), and no member subscribes to the topic | the retention begins at the commit | no record stores when the last member left |
 # | **simple** | a [*simple group*](../docs/handbook/glossary.md#simple-group): it never had a member, because its program uses `assign` | the retention begins at the commit | only a commit shows that the group is in use |
 # | **Empty** | a classic group whose last member has left | the retention begins when the group becomes Empty | they have this time to come back |
 # | **rebalance** | is in a rebalance | do not expire | it is not yet known who will read what |
-# | **other type** | a classic group whose *protocol type*, which says what its members are, is not `consumer`, but for example `connect` (Kafka Connect) | do not expire | the coordinator does not know what they read |
-# | **reads** | a member reads the topic | do not expire | the member will continue there |
+# | **other type** | a classic group whose *protocol type* (what its members are) is not `consumer`, but for example Kafka's `connect` | do not expire | the coordinator does not know what they read |
+# | **reads** | a member reads (subscribes to) the topic | do not expire | the member will continue there |
 # | **unread** | has members, but no member reads the topic any more | the retention begins at the commit | no member needs the offset |
 #
 # A commit of value version 1 (lesson 01) has its own *expire timestamp*. Such an offset expires at that time instead of at the end of the retention, except in the rows that say *do not expire*.

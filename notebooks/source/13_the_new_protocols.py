@@ -58,7 +58,7 @@ with course.fold("idle_seconds", idle_seconds, 0):
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# `loyalty-1` keeps two of its three partitions all the time. Each member sends a heartbeat every 5 seconds. In second 43, the answer to a heartbeat tells `loyalty-1` to give one partition back. In second 47, `loyalty-3` receives this partition with its own next heartbeat. The second partition of `loyalty-3` comes from the slow member `loyalty-2`, which gives it back at its next `poll`.
+# `loyalty-1` keeps two of its three partitions all the time. Each member sends a heartbeat every 5 seconds, an interval that the broker sets. In second 43, the answer to a heartbeat tells `loyalty-1` to give one partition back. In second 47, `loyalty-3` receives this partition with its own next heartbeat. The second partition of `loyalty-3` comes from the slow member `loyalty-2`, which gives it back at its next `poll`.
 #
 # With `CooperativeStickyAssignor`, the members of a classic group go on reading, too. But the rebalance still ends for all members together, so `loyalty-3` would wait until second 60.
 #

@@ -234,7 +234,7 @@ course.check("slow_differences", slow_differences)
 # %% [markdown]
 # ## Incident 3: on Monday all bread is printed again
 #
-# Now offsets are gone. The complaint names the group, so begin with *who*. `timeline` leaves out commits that only move forward.
+# Offsets are gone. The complaint names the group, so begin with *who*. `timeline` leaves out commits that only move forward.
 
 # %%
 folder = course.open_incident("empty_monday")

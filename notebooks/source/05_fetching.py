@@ -35,7 +35,7 @@ ORDERS_0 = TopicPartition("orders", 0)
 
 def move_away_and_back(broker):
     yield "a commit of 50", broker.offset_commit("billing", {ORDERS_0: OffsetCommit(50)})
-    broker.resign(0)
+    broker.resign(0)  # this model has only partition 0
     yield "a fetch, after another broker took over", broker.offset_fetch("billing")
     broker.manager.loading.add(0)  # as if the load had begun
     yield "a fetch during the load", broker.offset_fetch("billing")

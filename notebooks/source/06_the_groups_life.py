@@ -221,7 +221,7 @@ with course.fold("leader_is_removed_at", leader_is_removed_at, billing.now_s):
     print(f"second {billing.now_s:g}: {change}")
 
 # %% [markdown]
-# The accepted commit was its last sign of life, so its session ended 45 seconds later. Its removal also ended the join phase, which had waited only for the JoinGroup of `billing-1`.
+# The accepted commit was its last sign of life, so its session ended 45 seconds later. The removal of `billing-1` also ended the join phase, which had waited only for its JoinGroup.
 #
 # ## All rows in one figure
 #

@@ -57,7 +57,7 @@ lines = [line for line in course.read_lines(log) if line.group == "fraud-check" 
 print(*lines, sep="\n")
 
 # %% [markdown]
-# *Predict*: a broker has loaded the records up to 31, and the marker at 32 is not yet in the log. Which offset of `payments-1` does a fetch return?
+# *Predict*: a broker has loaded the records up to 31, and the marker at 32 is not yet in the log. Which offset of `payments-1` wins?
 
 # %%
 # prediction
@@ -226,7 +226,7 @@ with course.fold("epoch_of_the_fourth", epoch_of_the_fourth, batches[-1].produce
         print(f"record {batch.base_offset}: {what:<12} epoch {batch.producer_epoch}")
 
 # %% [markdown]
-# The marker has a higher producer epoch than the offsets that it ends. So a load matches a marker with its offsets by the producer id alone.
+# Here, the marker has a higher producer epoch than the offsets that it ends. So a load matches a marker with its offsets by the producer id alone.
 
 # %% [markdown]
 # ## Exercise: which one hangs?

@@ -122,7 +122,7 @@ with course.fold("mailer_is_deleted_on", mailer_is_deleted_on, days["4.3.1"]):
 # %% [markdown]
 # ## Which clock counts
 #
-# The figure shows two countdowns for the offset of a classic group: from its commit, and from the moment when the group became Empty. *Kafka 2.4+* follows today's rules. In *Kafka 1.0.1*, only the commit counted. Step through the figure. Then let the member stay, or read only `payments`. What changes?
+# The figure shows two countdowns for the offset of a classic group: from its commit, and from when the group became Empty. *Kafka 2.4+* follows today's rules. In *Kafka 1.0.1*, only the commit counted. Step through the figure. Then let the member stay, or read only `payments`. What changes?
 
 # %%
 # figure
@@ -139,9 +139,9 @@ course.ExpiryChart()
 # |---|---|---|---|
 # | **new protocol** | uses the new protocol (KIP-848), and no member subscribes to the topic | the retention begins at the commit | no record stores when the last member left |
 # | **simple** | a [*simple group*](../docs/handbook/glossary.md#simple-group): it never had a member, because its program uses `assign` | the retention begins at the commit | only a commit shows that the group is in use |
-# | **Empty** | a classic group whose last member has left | the retention begins when the group becomes Empty | they have this time to come back |
+# | **Empty** | a classic group whose last member has left | the retention begins when the group becomes Empty | the members have this time to come back |
 # | **rebalance** | is in a rebalance | do not expire | it is not yet known who will read what |
-# | **other type** | a classic group whose *protocol type* (what its members are) is not `consumer`, but for example Kafka's `connect` | do not expire | the coordinator does not know what they read |
+# | **other type** | a classic group whose *protocol type* (what its members are) is not `consumer`, but for example `connect` (Kafka Connect) | do not expire | the coordinator does not know what they read |
 # | **reads** | a member reads (subscribes to) the topic | do not expire | the member will continue there |
 # | **unread** | has members, but no member reads the topic any more | the retention begins at the commit | no member needs the offset |
 #

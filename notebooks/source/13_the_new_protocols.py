@@ -96,7 +96,7 @@ course.print_protocol_lines(loyalty, "loyalty", last_offset=4)
 # | [**assignment epoch**](../docs/handbook/glossary.md#assignment-epoch) | For which change is the plan complete? | when the targets are computed; it is then set to the group epoch |
 # | [**member epoch**](../docs/handbook/glossary.md#member-epoch), one for each member | Has this member given back what the new plan takes from it? | when it has **nothing left to give back**; it is then set to the assignment epoch |
 #
-# So always: **group epoch ≥ assignment epoch ≥ every member epoch**. If the assignment epoch is behind the group epoch, the plan is not computed yet. If a member epoch is behind the assignment epoch, this member must still give partitions back. In the five records, all three are 2, and the target is the current assignment. A second member drives them apart.
+# So always: **group epoch ≥ assignment epoch ≥ every member epoch**. If the assignment epoch is behind the group epoch, the plan is not computed yet. If a member epoch is behind the assignment epoch, this member must still give partitions back, or send its next heartbeat. In the five records, all three are 2, and the target is the current assignment. A second member drives them apart.
 
 # %% [markdown]
 # ## A second member joins
@@ -315,7 +315,7 @@ course.check("after_record_29", after_record_29)
 # %% [markdown]
 # ## How a group ends
 #
-# A broker deletes the records of this lesson in a fixed order, each one by a tombstone, 1 to 3 when a member leaves, 4 and 5 when an administrator deletes the group:
+# A broker deletes a group's records in a fixed order, each by a tombstone: 1 to 3 when a member leaves, 4 and 5 when an administrator deletes the group:
 #
 # 1. the current assignment
 # 2. the target
@@ -323,7 +323,7 @@ course.check("after_record_29", after_record_29)
 # 4. the assignment epoch
 # 5. the group epoch
 #
-# A load relies on this order. If, for example, the tombstone of a member comes while the member's target is still there, the load stops, and then **no group of the partition** is loaded ([the rules](../docs/handbook/protocols.md#the-order-of-tombstones)).
+# A load relies on this order. If, for example, a member's tombstone comes while the member's target is still there, the load stops, and then **no group of the partition** is loaded ([the rules](../docs/handbook/protocols.md#the-order-of-tombstones)).
 #
 # ## A bug of 4.3.1 and 4.4.0
 #

@@ -100,8 +100,8 @@ def show_worked_rescue() -> None:
         "**The plan.** 3.9.2 skips the records 295 and 298 of partition 20, and 4.x fails at them. `--past-damage` "
         "also reads what is behind the damaged batch.",
         f"```text\n$ {PLAN_COMMAND}\n```",
-        "**The correction.** For a group in two partitions, 3.9.2 answers from the one that it loads first, here the "
-        "old one. But the higher offset is right, because each of these groups began again at the start.",
+        "**The correction.** In this plan, 3.9.2 takes the old partition of each moved group. That is right for "
+        "`bean-orders`, whose old offsets are higher. For the five other groups, the new and higher ones are right.",
         f"```python\n{inspect.getsource(correct_plan)}```",
         "**The new broker.**",
     )

@@ -118,7 +118,7 @@ course.check("next_record", next_record)
 #
 # ## Auto commit
 #
-# Many programs have no line 10, because auto commit is on by default (`enable.auto.commit=true`). Then `poll` itself commits, at most once in 5 seconds:
+# Many programs have no line 10, because auto commit is on by default (`enable.auto.commit=true`). Then `poll` itself commits, but not more often than every 5 seconds:
 #
 # ```
 #  poll()       returns the records 0 to 16
@@ -154,7 +154,7 @@ course.check("processed_twice", processed_twice)
 #
 # So Kafka 0.8.2 moved the offsets into a topic of its own, `__consumer_offsets`. The topic is *internal*: the brokers create it and write to it. It is also [*compacted*](../docs/handbook/glossary.md#compaction): brokers remove a record if a newer record has the same key (here the group, the topic and the partition). So the topic stays small although groups commit all day (lesson 10).
 #
-# The broker stores a commit as a record. So two offsets are involved: the record's own place in this log, and the committed offset inside the record.
+# A commit is a record, so it has an offset of its own in this log. The committed offset is another number, inside the record.
 
 # %% [markdown]
 # ## Where a group lives
@@ -217,7 +217,7 @@ for name in sorted(groups):
     print(f"{name:<12} {group.state.value:<7} {len(group.members):>7} {len(group.offsets):>8}")
 
 # %% [markdown]
-# Are these groups right? A real 4.3.1 broker was started on the same files, and a client asked it for all offsets. The next cell prints its answers about two groups. The ✓ below means that our offsets of *all* groups are the same:
+# Are these groups right? A real 4.3.1 broker was started on the same files, and a client asked it for all offsets. The next cell prints its answers about two groups. The ✓ means that its answers about *all* groups agree with ours:
 
 # %%
 answered = course.read_answers("harbour/4.3.1")["offsets"]

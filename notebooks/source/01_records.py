@@ -53,7 +53,7 @@ course.hexdump(value)
 # What do these fields mean?
 #
 # - **Numbers** are *big-endian*: the high byte comes first. Hex 23 is 2 · 16 + 3 = 35.
-# - **Metadata** is a text that a client may store with its offset. The length stands before the text. `00` is taken, because it means that there is no text (null), so the length is stored plus one: `07` means six bytes. It is a *uvarint*, a number that takes one byte up to 127 and more bytes above (lesson 03).
+# - **Metadata** is a text that a client may store with its offset. Before the text stands its length plus one: `07` means six bytes, and `00` is left over for no text (null). This number is a *uvarint*, which takes one byte up to 127 and more bytes above (lesson 03).
 # - A partition's [**leader**](../docs/handbook/glossary.md#leader-of-a-partition) is the broker that accepts its writes. Each new leader raises the partition's [**leader epoch**](../docs/handbook/glossary.md#leader-epoch); the record contains the leader epoch of `orders-0`, the partition that the group reads. Lesson 05 shows what a consumer does with it.
 # - **Tagged fields** are optional fields at the end. Here `01` says that there is one such field, `00` is its number (the tag), and `10` is its length, 16 bytes. Tag 0 is the id of the topic. It is needed because a topic that is deleted and created again has the same name, but another id.
 
@@ -216,7 +216,7 @@ course.VersionOverlay()
 #
 # The reader that expects version 3 fails at version 4: it takes `07 74`, which is 1908, as the length of the metadata, and there are not so many bytes.
 #
-# The reader that expects version 1 gets wrong values from versions 3 and 4 of this commit, without an error. Version 1 has no leader epoch, so the reader takes its first two bytes, `00 00`, as the length of the metadata: an empty text. Then it takes the next 16 bytes as two timestamps. There are enough bytes, so nothing fails.
+# The reader that expects version 1 gets wrong values from versions 3 and 4 of this commit, without an error. This record has a leader epoch, and version 1 has none. So the reader takes the first two bytes of the epoch, `00 00`, as the length of the metadata: an empty text. Then it takes the next 16 bytes as two timestamps. There are enough bytes, so nothing fails.
 #
 # </details>
 #
@@ -238,7 +238,7 @@ course.reveal("version_of_stock_audit", version_of_stock_audit, audit.value_vers
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# Only version 1 has a field for an expire timestamp. So every release since 0.9 writes version 1 if a commit has a retention time. Version 1 has no topic id.
+# Only version 1 has a field for an expire timestamp. So every release since 0.9, 4.1 and later included, writes version 1 if a commit has a retention time. Version 1 has no topic id.
 #
 # </details>
 #

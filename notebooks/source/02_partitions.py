@@ -21,7 +21,7 @@
 # %% [markdown]
 # ## One group, one partition
 #
-# The topic `__consumer_offsets` has 50 partitions, numbered 0 to 49. These are the groups of Harbour Coffee, each with its partition:
+# The topic `__consumer_offsets` has 50 partitions, numbered 0 to 49. These are eight groups of Harbour Coffee, each with its partition:
 
 # %%
 import kafkagroups as kg
@@ -144,7 +144,7 @@ with course.fold("moved", moved, sum(kg.partition_for(group, 50) != kg.partition
         print(f"{group:<12} of 50: {before:>2}   of 60: {after:>2}   {'stays' if before == after else 'other partition'}")
 
 # %% [markdown]
-# A group stays only if its hash has the same remainder for 50 and for 60. `billing` moves, because 109829509 % 50 is 9 and 109829509 % 60 is 49. How often are the two remainders equal? For 50 of every 300 hashes (300 is the smallest common multiple of 50 and 60), so about one group in six stays.
+# A group stays only if its hash has the same remainder for 50 and for 60. `billing` gets another, because 109829509 % 50 is 9 and 109829509 % 60 is 49. How often are the two remainders equal? The pair of remainders repeats after 300 hashes, the smallest common multiple of 50 and 60. In each 300, only the first 50 have equal remainders. So about one group in six stays.
 #
 # ## What a broker answers after that
 #
@@ -170,7 +170,7 @@ print_offsets("4.3.1", "new")
 #
 # In the figure, each cell is a partition, and each dot is one of 128 groups: the 120 from above and the shop's 8.
 #
-# - A **box** is the commit of a group of the shop, in colour for the group that you follow. The number in it is the number of partitions when the commit was made.
+# - A **box** is the commit of a group of the shop, in colour for the group that you follow. Its number says how many partitions the topic had for the broker at that commit.
 # - A **dashed box** is an old commit in the group's former partition.
 # - A **question mark**: here, brokers look for a commit and find none.
 #
@@ -183,7 +183,7 @@ course.PartitionGrid(names, shop)
 # %% [markdown]
 # ## While the brokers restart
 #
-# Brokers restart one after the other, so some of them compute with 50 partitions and others with 60. Meanwhile, **two brokers can be the coordinator of one group**: for brokers that count 50, the leader of the old partition, and for brokers that count 60, the leader of the new one. Members join at both brokers, which do not know of each other, so two members can read the same records.
+# Brokers restart one after the other, so some of them compute with 50 partitions and others with 60. A broker that counts 50 sends consumers to the leader of the old partition, and one that counts 60 to the leader of the new one. So **two brokers can be the coordinator of one group**. Members join at both brokers, which do not know of each other, so two members can read the same records.
 
 # %% [markdown]
 # ## Exercise: after the widening
@@ -242,7 +242,7 @@ print_offsets("3.9.2", "classic")
 #
 # 1. **Before the first restart**, brokers still count 50, so commits go to the old partition, and nothing has changed.
 # 2. **After the first restart**, brokers count 60. If the group's new coordinator also leads the old partition, it loads the old offset, and answers with it, so the group goes on. (If another broker leads the old partition, the answer is *nothing committed*.) The group's new commits go to the new partition.
-# 3. **After each later restart**, brokers still count 60, but now both partitions have records of the group. The broker loads the two partitions in any order. It keeps the group that it loads first, and ignores the group's records in the second partition. If the old partition comes first, the group's offsets go back.
+# 3. **After each later restart**, brokers still count 60, but now both partitions have records of the group. The broker loads the two partitions in any order. It does not merge the group's records: the partition that it loads first wins, and those in the second are ignored. If the old partition is first, the group's offsets go back.
 #
 # So before each later restart of a 3.9 broker, stop the group's consumers and note the group's offsets. After the restart, set each offset that went back. Or give the group a new name.
 #

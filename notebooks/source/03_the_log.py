@@ -12,7 +12,7 @@
 # ![A partition is a folder, for example __consumer_offsets-9. A segment is a file, named by its first offset. The file contains batches without gaps. Each batch has a header of 61 bytes and records.](pictures/03.svg)
 
 # %% [markdown]
-# Perhaps you will never read such a file, but your program relies on one property of it: the offsets of one commit are stored together or not at all. The broker **appends** the offsets of one commit as the records of one [**batch**](../docs/handbook/glossary.md#batch). A crash can leave half a batch, but then there are fewer bytes than its length says, so a broker notices this and drops it. So the log has all offsets of the commit, or none.
+# Perhaps you will never read such a file, but your program relies on one property of it: the offsets of one commit are stored together or not at all. The broker **appends** the offsets of one commit as the records of one [**batch**](../docs/handbook/glossary.md#batch). A crash can leave half a batch. But a batch begins with its length, so a broker notices that bytes are missing, and drops it. So the log has all offsets of the commit, or none.
 #
 # Each batch begins with a **header**, and its records follow. The header answers three questions of a reader, and this lesson goes through them:
 #
@@ -106,14 +106,14 @@ print(f"\noffset {record.offset}: {key.group}, {key.topic}-{key.partition}, {rec
 # %% [markdown]
 # ## The checksum
 #
-# Question 2: are the bytes intact? A broker that loses power can leave half a batch at the end of the file, and a disk can change a byte. So the header has a checksum, a *CRC-32C*: a number that is computed from all bytes of the batch that follow it. If one of them has changed or is missing, a reader computes another number. Half a batch therefore never counts.
+# Question 2: are the bytes intact? A broker that loses power can leave half a batch at the end of the file, and a disk can change a byte. So the header has a checksum, a *CRC-32C*: a number that is computed from all bytes of the batch that follow it. If one of them has changed, a reader computes another number. Half a batch is found even earlier, by its length, so it never counts.
 
 # %% [markdown]
 # ## After a wrong checksum
 #
 # After a crash, a broker checks the batches at the end of its log. At the first wrong checksum it *truncates* the log: it removes this batch **and everything after it**.
 #
-# Why not only this batch? Several brokers store the partition. One of them is its leader, and the others, its *followers*, copy the leader's log. A follower asks only for what comes after the end of its own log, so it would never get back a batch that was cut out of the middle.
+# Why not only this batch? Several brokers store the partition. One of them is its leader, and the others, its *followers*, copy the leader's log. A follower asks only for what comes after the end of its own log (if this is 7, from 8 on), so it would never get back a batch that was cut out of the middle.
 #
 # Are the removed batches lost? That depends on the leader of the partition:
 #
@@ -150,7 +150,7 @@ course.check("unnoticed_change", unnoticed_change)
 # %% [markdown]
 # <details><summary>Which bytes are not protected, and why?</summary>
 #
-# The offset, the length and the leader epoch of a batch stand before the checksum. (In the figure, byte 563 is the end of an offset, and byte 571 the end of a leader epoch.) The length must be read before the checksum can be computed at all. As for the other two: in most topics, the client computes the checksum and sends the batch. The broker then fills in the offset and the leader epoch. If the checksum covered them, the broker would have to compute it again.
+# The offset, the length and the leader epoch of a batch stand before the checksum. (In the figure, byte 563 is the end of an offset, and byte 571 the end of a leader epoch.) The length must be read before the checksum can be computed at all. As for the other two: in most topics (not in this one), the client computes the checksum and sends the batch. The broker then fills in the offset and the leader epoch. If the checksum covered them, the broker would have to compute it again.
 #
 # - A wrong **leader epoch** goes unnoticed. (This is the leader epoch of the partition of `__consumer_offsets`. A commit has another leader epoch, that of the partition that the group reads.)
 # - A wrong **offset** is noticed only if it is lower than the offset of the batch before.
@@ -256,7 +256,7 @@ course.check("read_varint", read_varint)
 #
 # 3.9 and 4.x write the same format, and both put the records of one commit into one batch.
 #
-# In 3.9, a batch has the records of one request. In 4.x, it can have those of several requests, because the coordinator can wait for more (`group.coordinator.append.linger.ms`).
+# In 3.9, a batch has the records of one request. In 4.x, it can have those of several requests, because the coordinator can wait for more (`group.coordinator.append.linger.ms`). A commit is never split over two batches.
 #
 # In both, `offsets.topic.compression.codec` chooses the compression, from 0 (none, the default) to 4 (zstd). The batch stores this number in the lowest three bits of its attributes.
 #

@@ -96,7 +96,7 @@ course.CommitAndPowerCut()
 #
 # If the replicas have not confirmed a batch after 5 seconds (`offsets.commit.timeout.ms`), the commit **times out**: the client gets an error, although the record is in the log.
 #
-# *Predict*: 5 is committed, and the commit of 6 times out. Which offset does a fetch from this broker return? And which offset does the next broker return, if its copy of the log has the record of 6? Write a pair, for example `(1, 2)`.
+# *Predict*: 5 is committed, and the commit of 6 times out. Which offset does a fetch from this broker return? And which offset does the next broker return, if its copy of the log has the record of 6? Write a pair, for example `(1, 2)`. (In the table, the record that the broker wrote stands below its answer.)
 
 # %%
 # prediction
@@ -140,7 +140,7 @@ with course.fold("this_and_next", this_and_next, (this_broker, next_broker)):
 # | the newest state | stays at 6 | goes back to 5 |
 # | a fetch returns | 5, and 6 as soon as the replicas confirm it | 5 |
 #
-# After a timeout, and if too few replicas are in sync, a client gets the same error, `COORDINATOR_NOT_AVAILABLE`. So it cannot know whether the record is in the log. Repeating the commit settles the doubt, so `commitSync` sends it again. If the answer is then `NONE`, this broker and the next one return the same offset.
+# In both cases, a timeout or too few replicas in sync, the client gets the same error: `COORDINATOR_NOT_AVAILABLE`. So it cannot know whether the record is in the log. Repeating the commit settles the doubt, so `commitSync` sends it again. If the answer is then `NONE`, this broker and the next one return the same offset.
 
 # %% [markdown]
 # ## How many copies a NONE means
@@ -168,7 +168,7 @@ with course.fold("this_and_next", this_and_next, (this_broker, next_broker)):
 # | `NOT_COORDINATOR` | Another broker can store it: find the new coordinator, and commit again. | the same | the same |
 # | `UNKNOWN_SERVER_ERROR` | No broker will store it: repeating does not help. | throws `KafkaException` at once | `KafkaException` |
 #
-# After `COORDINATOR_NOT_AVAILABLE` or `NOT_COORDINATOR`, your program may go on, because its next commit covers the failed one. Until then, a crash or a rebalance can repeat records. After a `KafkaException`, first find the cause, because the next commit can fail for the same reason.
+# After `COORDINATOR_NOT_AVAILABLE` or `NOT_COORDINATOR`, your program may go on, because its next commit replaces the failed one. Until then, a crash or a rebalance can repeat records. After a `KafkaException`, first find the cause, because the next commit can fail for the same reason.
 
 # %% [markdown]
 # ## Exercise: what is left after a crash
@@ -292,7 +292,7 @@ for kafka in ("4.3.1", "3.9.2"):
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# The coordinator of 3.9 has no snapshot but two maps: the [*cache*](../docs/handbook/glossary.md#cache), from which it answers fetches, and a map of the commits in flight. A confirmed offset moves into the cache, unless the cache has an offset from a later record. When a commit is refused or times out, 3.9 forgets its offset.
+# Instead of a snapshot, the coordinator of 3.9 has two maps: the [*cache*](../docs/handbook/glossary.md#cache), from which it answers fetches, and a map of the commits in flight. A confirmed offset moves into the cache, unless the cache has an offset from a later record. When a commit is refused or times out, 3.9 forgets its offset.
 #
 # Here, 6 times out. Then the replicas recover, and confirm a commit for another partition:
 
@@ -307,11 +307,11 @@ def commit_after_a_timeout(broker):
 course.compare_brokers(commit_after_a_timeout, holds_answers=True)
 
 # %% [markdown]
-# Replicas copy the log in order, so those that have the record of `orders-1` also have the record of 6. That is why 4.x shows 6 at the end. 3.9 has forgotten 6, and fetches return 5 until the next commit or load. Three more things differ (a Java consumer treats the two errors of a timeout alike):
+# Replicas copy the log in order, so those that have the record of `orders-1` also have the record of 6. That is why 4.x shows 6 at the end. 3.9 has forgotten 6, and fetches return 5 until the next commit or load. Three more things differ:
 #
 # | | 4.x | 3.9 |
 # |---|---|---|
-# | the client of a commit that times out gets | `COORDINATOR_NOT_AVAILABLE` | `REQUEST_TIMED_OUT` |
+# | the client of a commit that times out gets | `COORDINATOR_NOT_AVAILABLE` | `REQUEST_TIMED_OUT` (a Java consumer treats both alike) |
 # | the client of a batch that is too large gets | `UNKNOWN_SERVER_ERROR` | `INVALID_COMMIT_OFFSET_SIZE` |
 # | one batch has | one or more requests | one request |
 #
@@ -327,7 +327,7 @@ course.compare_brokers(commit_after_a_timeout, holds_answers=True)
 # | 7 times out, and leaves the map | – | 5 |
 # | 6 is confirmed, and its client gets `NONE`; but the map has no offset, so 6 does not move | – | 5 |
 #
-# Fetches return 5 until the next commit or load. A commit in flight is also answered `NONE` and not shown if its group is deleted meanwhile.
+# Fetches return 5 until the next commit or load. The same happens to a commit in flight whose group is deleted meanwhile: it is answered `NONE`, and not shown.
 #
 # </details>
 #

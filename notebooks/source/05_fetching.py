@@ -3,7 +3,7 @@
 #
 # **Why does a broker never read the topic when a consumer asks for its offset?**
 #
-# **Which Kafka:** every 4.x, with the new *group coordinator*. If a row of a table has only one answer, 4.3.1 and 3.9.2 both give it. **Which groups:** all consumer groups.
+# **Which Kafka:** every 4.x, with the new *group coordinator*. If 4.3.1 and 3.9.2 agree, a row of a table has one answer for both. **Which groups:** all consumer groups.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -12,7 +12,7 @@
 # ![A consumer that starts sends FindCoordinator to any broker, OffsetFetch to broker 2, and OffsetForLeaderEpoch to the partition's leader, and then reads from offset 50.](pictures/05.svg)
 
 # %% [markdown]
-# A consumer that starts needs four answers, and this lesson gives one after the other:
+# A consumer that starts needs four answers:
 #
 # | the question | the request | the answer, in short |
 # |---|---|---|
@@ -35,7 +35,7 @@ ORDERS_0 = TopicPartition("orders", 0)
 
 def move_away_and_back(broker):
     yield "a commit of 50", broker.offset_commit("billing", {ORDERS_0: OffsetCommit(50)})
-    broker.resign(0)
+    broker.resign(0)  # this model has only partition 0
     yield "a fetch, after another broker took over", broker.offset_fetch("billing")
     broker.manager.loading.add(0)  # as if the load had begun
     yield "a fetch during the load", broker.offset_fetch("billing")
@@ -46,7 +46,7 @@ def move_away_and_back(broker):
 course.compare_brokers(move_away_and_back)
 
 # %% [markdown]
-# After `NOT_COORDINATOR`, the client asks again who the coordinator is, because normally another broker coordinates the group now. After `COORDINATOR_LOAD_IN_PROGRESS`, the client waits and asks the same broker again. Meanwhile, `poll` of a Java consumer returns no records and throws nothing.
+# After `NOT_COORDINATOR`, the client asks again who the coordinator is, because it is normally another broker now. After `COORDINATOR_LOAD_IN_PROGRESS`, the client waits and asks the same broker again. Meanwhile, Java's `poll` returns no records and throws nothing.
 
 # %% [markdown]
 # ## Question 2: where do I continue?
@@ -135,12 +135,12 @@ course.compare_brokers(ask_all_and_by_name, authorize=may_see)
 # %% [markdown]
 # For a fetch **by name**, the coordinator goes through the client's list of partitions, so each of them has an offset, −1 or an error in the answer. For a fetch of **all**, it goes through its committed offsets, and leaves out those that the client may not see. So a monitor with too few permissions shows too few offsets, and no error.
 #
-# (ListGroups, the list of a broker's groups, can be empty right after a start, without an error.)
+# ListGroups, the list of a broker's groups, misleads, too: right after a start, it can be empty without an error.
 
 # %% [markdown]
 # ## Why the answer can be −1
 #
-# The answer does not say why there is no offset, but the log of the group's partition does:
+# The log of the group's partition shows why there is no offset:
 #
 # | the reason | how to recognise it |
 # |---|---|
@@ -152,7 +152,7 @@ course.compare_brokers(ask_all_and_by_name, authorize=may_see)
 # %% [markdown]
 # ## Exercise: a decision
 #
-# A monitor reports that `billing` has lost its offset for `orders-0`. Which answer proves that the offset is lost? (A consumer of `billing` would then begin where `auto.offset.reset` says.)
+# A monitor reports that `billing` has lost its offset for `orders-0`. Which answer proves that the offset is lost?
 #
 # - **A**: One second after the broker's start, ListGroups returned `NONE` and a list without `billing`.
 # - **B**: OffsetFetch for all partitions returned an empty list and `NONE`. The client that asked has permissions for groups, but not for topics.
@@ -179,9 +179,9 @@ course.check("proof_of_loss", proof_of_loss)
 # | if the coordinator answered | this could happen next |
 # |---|---|
 # | 5, the confirmed offset | The replicas confirm 6. Record 5 was already processed, and this consumer processes it again. |
-# | 6, the offset in flight | The broker crashes, and 6 is lost: the group's offset is 5 again. After the next rebalance, another member begins at 5, and processes record 5 again. |
+# | 6, the offset in flight | This consumer goes on at 6. The broker crashes, 6 is lost, and the next coordinator knows only 5. So the consumer is at a place that no broker remembers, and the group's offset is behind what it has processed. |
 #
-# So a coordinator of 4.x lets a stable fetch **wait** until the replicas have confirmed 6:
+# So a coordinator of 4.x lets a stable fetch **wait** until the replicas have confirmed 6. Then 6 can no longer be lost:
 
 # %%
 def commit_in_flight(broker):
@@ -220,7 +220,7 @@ course.reveal("about_orders_0", about_orders_0, all_stable.get("orders-0", "not 
 #
 # </details>
 #
-# Here are all four ways to ask. `payments-1` has a committed and a pending offset, and `orders-0` has only a pending one:
+# Here are all four ways to ask. `payments-1` has both kinds of offset, and `orders-0` only a pending one:
 
 # %%
 def open_transaction(broker):
@@ -265,7 +265,7 @@ course.check("get_offsets", get_offsets)
 # %% [markdown]
 # ## All answers, in a failover
 #
-# Broker 1 leads partition 9, and dies. Step through the phases: in which of them does a client that asks for `billing` get no offset, and what does it do next? Then let it ask for the other groups.
+# Broker 1 leads partition 9, and dies. Step through the phases: in which of them does a client that asks for `billing` get no offset, and what does it do next? Then ask for the other groups.
 
 # %%
 # figure
@@ -274,15 +274,18 @@ course.Failover()
 # %% [markdown]
 # ## Question 4: has the partition lost records that I have read?
 #
-# Broker A leads `orders-0`, broker B has copied it only up to 39, and A's disk fails:
+# 1. Broker A leads `orders-0` in leader epoch 3, and writes up to 59. Broker B has copied up to 39.
+# 2. `billing` has read up to 44, and commits 45.
+# 3. A's disk fails. B is not in sync, but an administrator lets it lead, in leader epoch 4 (an [*unclean* leader election](../docs/handbook/glossary.md#unclean-leader-election)).
+# 4. B receives **new** records, from 40 on:
 #
 # ```
 #  offset            0 … 19    20 … 39   40 … 44   45 … 59
-#  A: leader epoch      0         3         3         3       billing has read up to 44, and commits 45, epoch 3
-#  B: leader epoch      0         3         4         4       from 40 on, other records
+#  A: leader epoch      0         3         3         3
+#  B: leader epoch      0         3         4         4
 # ```
 #
-# B is not in sync, but an administrator can let it lead, in an [*unclean* leader election](../docs/handbook/glossary.md#unclean-leader-election). B's records 40 to 44 are not the ones that `billing` has read, so a start at 45 would skip them.
+# `billing` has not read B's records 40 to 44, so a start at 45 would skip them.
 #
 # The *leader epoch* prevents this. It rises with each new leader of the partition, and a commit contains the leader epoch of the last record that the consumer has read: here 3.
 #
@@ -290,7 +293,7 @@ course.Failover()
 #
 # The consumer asks B, with `OffsetForLeaderEpoch`, where epoch 3 ends. B has a list of epochs, each with its first offset: `[(0, 0), (3, 20), (4, 40)]`. Epoch 3 ends where epoch 4 begins, at 40. The consumer continues at the smaller of its offset and the end of the epoch, so at 40.
 #
-# **An epoch ends at the first offset of the next higher epoch in the list.** The epoch itself need not be in the list: nothing was written in epoch 1, so for epoch 1, B answers 20, where epoch 3 begins. The highest epoch ends at the end of the log.
+# **An epoch ends at the first offset of the next higher epoch in the list.** The rule is the same for an epoch that is not in the list: the leaders of epochs 1 and 2 wrote nothing, so both end at 20, where epoch 3 begins. The highest epoch ends at the end of the log.
 #
 # An offset that an operator has set with `kafka-consumer-groups.sh` has no leader epoch, so the consumer does not ask.
 

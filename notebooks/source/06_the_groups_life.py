@@ -3,7 +3,7 @@
 #
 # **What does a rebalance do, and what does a death cost?**
 #
-# **Which Kafka:** every 4.x, with the new *group coordinator*. If a row of a table has only one answer, 4.3.1 and 3.9.2 both give it. **Which groups:** *classic groups*, whose consumers keep the default `group.protocol=classic`.
+# **Which Kafka:** every 4.x, with the new *group coordinator*. If 4.3.1 and 3.9.2 agree, a row of a table has one answer for both. **Which groups:** *classic groups*, whose consumers keep the default `group.protocol=classic`.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -22,16 +22,16 @@
 # %% [markdown]
 # ## A rebalance in one drawing
 #
-# A consumer sends **JoinGroup** to become a member, and **SyncGroup** to get its partitions. Here `billing-1` is a member, and `billing-2` is new. (The rows are those of the tables below.)
+# A consumer sends **JoinGroup** to become a member, and **SyncGroup** to get its partitions. Here `billing-1` is a member, and `billing-2` is new.
 #
 # ```
 #  billing-1                coordinator                billing-2
-#      │                         │ ◀────── JoinGroup ──────│  row 7: waits
-#      │─────── JoinGroup ─────▶ │                         │  row 10
+#      │                         │ ◀────── JoinGroup ──────│  waits
+#      │─────── JoinGroup ─────▶ │                         │
 #      │ ◀──── you lead ──────── │ ── billing-1 leads ───▶ │    join phase ends
 #      │                         │                         │
-#      │                         │ ◀────── SyncGroup ──────│  row 13: waits
-#      │─ SyncGroup with all ──▶ │                         │  row 14
+#      │                         │ ◀────── SyncGroup ──────│  waits
+#      │─ SyncGroup with all ──▶ │                         │
 #      │  assignments            ■ appends one record      │
 #      │ ◀──── orders 0 1 ────── │ ────── orders 2 ──────▶ │    sync phase ends
 # ```
@@ -48,7 +48,7 @@
 #
 # ## The first member
 #
-# Two consumers join the group `billing`, and later they leave. The story has 20 rows. Each shows a request (or a pause), its answer, and after *now* the group's new state. If the coordinator writes a record, an extra line shows it. Here are the first three. (Skip the code.)
+# Two consumers join the group `billing`, and later they leave. Each of the 20 rows shows a request or a pause, and its answer; after *now* stands the group's new state. If the coordinator writes a record, an extra line shows it. Here are the first three. (Skip the code.)
 
 # %%
 import kafkagroups as kg
@@ -193,7 +193,7 @@ course.compare_brokers(crashes)
 #
 # ## Read, but not committed
 #
-# Row 14 gives `orders-2` to `billing-2`, which starts at the committed offset, 7 (row 5). If `billing-1` has read its records 7 and 8 without committing, `billing-2` reads them **again**. A consumer should therefore commit before it joins.
+# Row 14 gives `orders-2` to `billing-2`, which starts at the committed offset, 7 (row 5). If `billing-1` has read the records 7 and 8 of `orders-2` without committing, `billing-2` reads them **again**. A consumer should therefore commit before it joins.
 
 # %% [markdown]
 # ## How long a dead member keeps its partitions
@@ -221,7 +221,7 @@ with course.fold("leader_is_removed_at", leader_is_removed_at, billing.now_s):
     print(f"second {billing.now_s:g}: {change}")
 
 # %% [markdown]
-# The accepted commit was its last sign of life, so its session ended 45 seconds later. This also ended the join phase, because only the JoinGroup of `billing-1` was missing.
+# The accepted commit was its last sign of life, so its session ended 45 seconds later. The removal of `billing-1` also ended the join phase, which had waited only for its JoinGroup.
 #
 # ## All rows in one figure
 #
@@ -240,7 +240,7 @@ course.RebalanceLanes()
 # %% [markdown]
 # ## Three deadlines
 #
-# A Java consumer sends heartbeats from a separate thread, so they do not prove that its loop works. So if the loop does not call `poll` within `max.poll.interval.ms` (5 min), the consumer leaves by itself. Joining happens inside `poll`, so each member also sends this value as its [rebalance timeout](../docs/handbook/glossary.md#rebalance-timeout).
+# A Java consumer sends heartbeats from a separate thread, so they do not prove that its loop works. So if the loop does not call `poll` within `max.poll.interval.ms` (5 min), the consumer leaves by itself. A member joins only inside `poll`, so the coordinator must give it as much time to join: each member sends `max.poll.interval.ms` as its [rebalance timeout](../docs/handbook/glossary.md#rebalance-timeout).
 #
 # | what must come | before this deadline | or else |
 # |---|---|---|
@@ -272,11 +272,11 @@ course.check("end_of_join", end_of_join)
 # %% [markdown]
 # ## What a death costs
 #
-# | what stops | partitions have no reader | what is read again |
+# | what stops | how long nobody reads | what is read again |
 # |---|---|---|
 # | a consumer that closes | until the rebalance ends | nothing, if the consumer commits before |
 # | a consumer that is killed | for up to 45 seconds, and until the rebalance ends | what the consumer read after its last commit |
-# | the coordinator, while the group is Stable | never: the members go on reading, and their commits wait | nothing |
+# | the coordinator, while the group is Stable | not at all: the members go on reading, and their commits wait | nothing |
 # | the coordinator, in a rebalance | until the load ends and all members have joined again | what was read and not committed |
 
 # %% [markdown]

@@ -3,7 +3,7 @@
 #
 # **Which checks does a coordinator make before it stores a commit?**
 #
-# **Which Kafka:** every 4.x, with the new *group coordinator*. If a row of a table has only one answer, 4.3.1 and 3.9.2 both give it. **Which groups:** *classic groups*, whose consumers keep the default `group.protocol=classic`.
+# **Which Kafka:** every 4.x, with the new *group coordinator*. If 4.3.1 and 3.9.2 agree, a row of a table has one answer for both. **Which groups:** *classic groups*, whose consumers keep the default `group.protocol=classic`.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -75,12 +75,11 @@ with course.fold("late_commit", late_commit, silent.steps[1].answers[0]):
 # %% [markdown]
 # ## The checks, in order
 #
-# If a commit is not simple, the coordinator checks its sender. A member sends its member id and its generation, which is 0 or more. First the broker checks permissions, topics, and whether it coordinates the group. Then the coordinator asks four questions, first about the group, then about the sender, and last about the partitions:
+# If a commit is not simple, the coordinator checks its sender. A member sends its member id and its generation, which is 0 or more. First the broker checks permissions, topics, and whether it coordinates the group. Then its group coordinator, the code that handles groups, asks four questions, first about the group, then about the sender, and last about the partitions:
 #
 # | check | question | the error, if not | why |
 # |---|---|---|---|
 # | 1 | Does the group exist? | `GROUP_ID_NOT_FOUND` | Nobody can be a member of it. |
-# | | Only for static members (below): does the instance id still belong to this member id? | `FENCED_INSTANCE_ID` | A newer process has taken its place. |
 # | 2 | Is the sender a member? | `UNKNOWN_MEMBER_ID` | The sender was removed, or never was a member. An Empty group has no members. |
 # | 3 | Does it send the current generation? | `ILLEGAL_GENERATION` | The sender has missed a rebalance. |
 # | 4 | Is it clear who owns the partitions? | `REBALANCE_IN_PROGRESS` | In CompletingRebalance, the leader of the group has not sent the assignments yet. |
@@ -123,7 +122,7 @@ def refused_commits(broker):
 course.compare_brokers(refused_commits, ("4.3.1", "3.9.2"))[1:]
 
 # %% [markdown]
-# The four checks are about the whole request: if one of them fails, no offset is stored. The broker's checks before them are about single partitions: the offset of a partition that does not exist, or whose topic the client may not read, is refused, and the other offsets are stored.
+# The four checks are about the whole request: if one of them fails, no offset is stored. The broker's earlier checks work for each partition: an offset of a partition that does not exist, or whose topic the client may not read, is refused, and the other offsets are stored.
 #
 # <details><summary>The length of the metadata</summary>
 #
@@ -165,7 +164,8 @@ course.check("three_refusals", three_refusals)
 # | `REBALANCE_IN_PROGRESS` | `RebalanceInProgressException` | The partitions are being divided. | Call `poll`, which finishes the rebalance. Then commit what you still own. |
 # | `FENCED_INSTANCE_ID` (below) | `FencedInstanceIdException` | Another process has this instance id. | Stop, and look for the other process. |
 # | `GROUP_AUTHORIZATION_FAILED`, `TOPIC_AUTHORIZATION_FAILED` | `GroupAuthorizationException`, `TopicAuthorizationException` | A permission is missing. | Stop, and ask for READ. |
-# | `UNKNOWN_TOPIC_OR_PARTITION`, `NOT_COORDINATOR`, `COORDINATOR_LOAD_IN_PROGRESS` | `TimeoutException`, after 60 seconds of retries | The broker could not store the commit during this time. | Go on; the next commit makes up for it (lesson 04). |
+# | `NOT_COORDINATOR`, `COORDINATOR_LOAD_IN_PROGRESS` | `TimeoutException`, after 60 seconds of retries | The broker could not store the commit during this time. | Go on; the next commit makes up for it (lesson 04). |
+# | `UNKNOWN_TOPIC_OR_PARTITION` | the same | The broker does not know this topic or partition; perhaps the topic was deleted. It stored the other offsets of the commit. | Check whether the topic still exists. If not, no later commit can store the offset: leave this partition out. |
 
 # %% [markdown]
 # ## Exercise: answer a commit
@@ -220,7 +220,7 @@ with course.fold("heard_by_the_old_process", heard_by_the_old_process, restart.s
     display(restart)
 
 # %% [markdown]
-# - **The new process** has the old partitions again, and the generation stays 2, because no member gets other partitions. The new process leads the group, so it would compute the assignments again; `skip_assignment` tells it not to.
+# - **The new process** has the old partitions again, and the generation stays 2, because no member gets other partitions. The old process led the group, so the new one leads it, too. A leader normally computes the assignments; `skip_assignment` tells it not to.
 # - **The group record** is written again, because the member id is new. Without this record, the next coordinator would load the old member id after a failover, and refuse the new process.
 # - **The old process** gets `FENCED_INSTANCE_ID`, which tells it to stop. If the answer were `UNKNOWN_MEMBER_ID`, the old process would join again and push out the new one.
 #

@@ -3,11 +3,11 @@
 #
 # **When does an offset in a transaction count?**
 #
-# **Which Kafka:** every 4.x, with the new *group coordinator*. If a row of a table has only one answer, 4.3.1 and 3.9.2 both give it. **Which groups:** all consumer groups.
+# **Which Kafka:** every 4.x, with the new *group coordinator*. If 4.3.1 and 3.9.2 agree, a row of a table has one answer for both. **Which groups:** all consumer groups.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
-# | say which offset counts after commits inside and outside of transactions; explain UNSTABLE_OFFSET_COMMIT; find a hanging transaction and end it safely | {{minutes}} + 10 for later | no |
+# | say which offset a fetch returns after commits inside and outside of transactions; explain UNSTABLE_OFFSET_COMMIT; find a hanging transaction and end it safely | {{minutes}} + 10 for later | no |
 #
 # ![In the log, an offset of producer 1 is pending until the marker that commits the transaction, and counts from there on.](pictures/08.svg)
 
@@ -15,7 +15,7 @@
 # Three things to hold on to:
 #
 # 1. An offset in a transaction is **pending** until its producer's *marker* is in the log.
-# 2. An offset *counts* if it was committed outside of a transaction, or if the marker of its transaction commits it. If several offsets of a partition count, a fetch returns the last one in the log.
+# 2. An offset *counts* if it was committed outside of a transaction, or if the marker of its transaction commits it. If several offsets of a partition count, the last one in the log *wins*: a fetch returns it.
 # 3. While an offset is pending, a stable fetch gets `UNSTABLE_OFFSET_COMMIT`. If no marker comes, the consumers of the group stand still.
 
 # %% [markdown]
@@ -57,7 +57,7 @@ lines = [line for line in course.read_lines(log) if line.group == "fraud-check" 
 print(*lines, sep="\n")
 
 # %% [markdown]
-# *Predict*: a broker has loaded the records up to 31, and the marker at 32 is not yet in the log. Which offset of `payments-1` counts?
+# *Predict*: a broker has loaded the records up to 31, and the marker at 32 is not yet in the log. Which offset of `payments-1` wins?
 
 # %%
 # prediction
@@ -73,7 +73,7 @@ course.reveal("payments_1", payments_1, before.offsets[kg.TopicPartition("paymen
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# Record 24 counts, because its transaction was committed. Record 27 was aborted. Record 30 is pending until its marker comes.
+# Record 24 wins, because its transaction was committed. Record 27 was aborted. Record 30 is pending until its marker comes.
 #
 # </details>
 #
@@ -86,11 +86,11 @@ for partition, commit in sorted(kg.load(log)["fraud-check"].offsets.items()):
     print(partition, "=", commit.offset)
 
 # %% [markdown]
-# For `payments-1`, record 30 is the newest record that counts. For `payments-0`, two records count now: record 29, and record 31 outside of the transaction. Record 31 is later in the log, so the offset is 25. The place of the marker does not matter: only the records 29 and 31 are compared.
+# For `payments-1`, record 30 is the last one that counts, so it wins. For `payments-0`, two records count now: record 29, and record 31 outside of the transaction. Record 31 is later in the log, so 25 wins. The place of the marker does not matter: only the records 29 and 31 are compared.
 #
 # ## Record by record
 #
-# A coordinator has two maps in memory, one for offsets that count and one for pending offsets. A marker of producer 1 ends all pending offsets of producer 1 in this partition, whatever their group. Step through the figure, then let the transactions end in another way:
+# A coordinator has two maps in memory, one for offsets that count and one for pending offsets. A marker of producer 1 ends all pending offsets of producer 1 in this partition. Step through the figure, then let the transactions end in another way:
 
 # %%
 # figure
@@ -165,7 +165,7 @@ course.check("after_two_markers", after_two_markers)
 # %% [markdown]
 # ## A transaction that hangs
 #
-# Nothing in a log marks the beginning of a transaction: it begins with the first record that its producer writes after its previous marker. This becomes a problem if a request with offsets is delayed in the network, arrives after the end of its transaction, and is stored:
+# Nothing in a log marks the beginning of a transaction: the first record that a producer writes after its last marker begins one. This becomes a problem if a request with offsets is delayed in the network, arrives after the end of its transaction, and is stored:
 #
 # ```
 #  record   time
@@ -189,9 +189,9 @@ course.check("after_two_markers", after_two_markers)
 # %% [markdown]
 # ## Two protections against a late request
 #
-# **Protection 1**: since 3.7, a broker that receives an offset first asks the transaction coordinator: does this producer have an open transaction that includes this partition of `__consumer_offsets`? For the late request above, the answer is no, so the broker refuses it. But if the producer has already begun its **next** transaction with the same partition, the answer is yes. The late offset then slips into the next transaction.
+# **Protection 1**: since 3.7, a broker that receives an offset first asks the transaction coordinator: does this producer have an open transaction that includes this partition of `__consumer_offsets`? For the late request above, the answer is no, so the broker refuses it. But if the producer has already begun its **next** transaction with the same partition, it does have an open one, and the late offset slips into it.
 #
-# **Protection 2** closes this gap with the producer epoch. The epoch rises with each new process. In 4.x, with the feature `transaction.version` 2, it also rises by 1 at each end of a transaction. So the late request has a lower producer epoch, and is refused even if the next transaction is open:
+# **Protection 2** closes this gap with the producer epoch. This epoch rises with each new process. In 4.x, with the feature `transaction.version` 2, it also rises by 1 at each end of a transaction. So the late request has a lower producer epoch, and is refused even if the next transaction is open:
 #
 # ```
 #  record
@@ -226,7 +226,7 @@ with course.fold("epoch_of_the_fourth", epoch_of_the_fourth, batches[-1].produce
         print(f"record {batch.base_offset}: {what:<12} epoch {batch.producer_epoch}")
 
 # %% [markdown]
-# The offsets of a transaction have the old producer epoch, and its marker has the raised one. So a broker that loads compares only producer ids to find the offsets that a marker ends.
+# Here, the marker has a higher producer epoch than the offsets that it ends. So a load matches a marker with its offsets by the producer id alone.
 
 # %% [markdown]
 # ## Exercise: which one hangs?
@@ -262,7 +262,7 @@ course.check("which_hangs", which_hangs)
 # | `line.value` | the committed offset, or `None` for a tombstone |
 # | `line.producer` | the producer's id, or `None` outside of transactions |
 #
-# Write `replay_transactions(lines)`. It returns a dictionary from pairs `(group, partition)` to the offset that counts at the end. You need not handle a tombstone in a transaction, or a tombstone of a pending offset.
+# Write `replay_transactions(lines)`. It returns a dictionary from pairs `(group, partition)` to the offset that wins at the end. You need not handle a tombstone in a transaction, or a tombstone of a pending offset.
 
 # %%
 # exercise: replay_transactions
@@ -308,7 +308,7 @@ with course.fold("after_the_load", after_the_load, " and ".join(finds_41)):
 #
 # ## Check yourself
 #
-# <details><summary>A transaction with offset 30 is open. A commitSync of 25 is stored, and then the transaction is committed. Which offset counts?</summary>
+# <details><summary>A transaction with offset 30 is open. A commitSync of 25 is stored, and then the transaction is committed. Which offset wins?</summary>
 #
 # 25. After the marker, both offsets count, and the record of 25 is later in the log than the record of 30. The place of the marker does not matter.
 #
@@ -345,7 +345,7 @@ with course.fold("after_the_load", after_the_load, " and ".join(finds_41)):
 # | `UNSTABLE_OFFSET_COMMIT` for minutes | `kafkagroups stats PATH` | It names the producer id of the open transaction, its first record and its groups | First wait for the producer's `transaction.timeout.ms`, 60 seconds by default |
 # | Which application is it? | `kafka-transactions.sh --bootstrap-server localhost:9092 list` | It prints the `transactional.id`, the producer id and the state of each producer | If the state is `Ongoing`, do not abort: the transaction coordinator will end the transaction |
 # | It is not `Ongoing`, but the error does not end | `kafka-transactions.sh --bootstrap-server localhost:9092 find-hanging --topic __consumer_offsets --partition 9` | It prints the hanging transactions of this partition | Abort only these |
-# | The transaction hangs | `kafka-transactions.sh --bootstrap-server localhost:9092 abort --topic __consumer_offsets --partition 9 --start-offset 870` | It writes an abort marker. 870 is the first record of the hanging transaction | The group goes back to its last offset that counts, which `kafkagroups load PATH --group fraud-check` prints |
+# | The transaction hangs | `kafka-transactions.sh --bootstrap-server localhost:9092 abort --topic __consumer_offsets --partition 9 --start-offset 870` | It writes an abort marker. 870 is the first record of the hanging transaction | The group goes back to its last committed offset, which `kafkagroups load PATH --group fraud-check` prints |
 
 # <details><summary>In Kafka</summary>
 #

@@ -3,7 +3,7 @@
 #
 # **How do you delete from a file that only grows?**
 #
-# **Which Kafka:** every 4.x, with the new *group coordinator*. If a row of a table has only one answer, 4.3.1 and 3.9.2 both give it. **Which groups:** *classic groups* (`group.protocol=classic`, the default); one section is about the new protocol.
+# **Which Kafka:** every 4.x, with the new *group coordinator*. If 4.3.1 and 3.9.2 agree, a row of a table has one answer for both. **Which groups:** *classic groups* (`group.protocol=classic`, the default); one section is about the new protocol.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -102,7 +102,7 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
 # %% [markdown]
 # ## Time: the retention of offsets
 #
-# The same check deletes offsets that have expired. An offset expires at the end of its [*retention*](../docs/handbook/glossary.md#retention), which lasts 7 days by default (`offsets.retention.minutes`). The retention begins when nobody needs the offset any more. In most classic groups, this is when the last member leaves: before, the members may need the offset, and afterwards, they may come back.
+# The same check deletes offsets that have expired. An offset expires at the end of its [*retention*](../docs/handbook/glossary.md#retention), which lasts 7 days by default (`offsets.retention.minutes`). The retention begins when nobody needs the offset any more. In most classic groups, this is when the last member leaves: until then, the members need the offset, and the retention is their time to come back.
 #
 # *Predict*: the retention is 7 days. `mailer` commits on day 0. Its member reads the topic, and leaves on day 4. On which day is its offset deleted?
 
@@ -122,7 +122,7 @@ with course.fold("mailer_is_deleted_on", mailer_is_deleted_on, days["4.3.1"]):
 # %% [markdown]
 # ## Which clock counts
 #
-# The figure shows two countdowns for the offset of a classic group: from its commit, and from the moment when the group became Empty. *Kafka 2.4+* follows today's rules. In *Kafka 1.0.1*, only the commit counted. Step through the figure with *next*. Then let the member stay, or read only `payments`. What changes?
+# The figure shows two countdowns for the offset of a classic group: from its commit, and from when the group became Empty. *Kafka 2.4+* follows today's rules. In *Kafka 1.0.1*, only the commit counted. Step through the figure. Then let the member stay, or read only `payments`. What changes?
 
 # %%
 # figure
@@ -133,16 +133,16 @@ course.ExpiryChart()
 #
 # ## When the retention begins
 #
-# How does a broker recognise that nobody needs an offset? It takes the first row that fits:
+# How does a broker recognise that nobody needs an offset? The first row that describes the group decides:
 #
 # | row | the group | its offsets | why |
 # |---|---|---|---|
-# | **new protocol** | has `group.protocol=consumer`, and no member reads the topic | the retention begins at the commit | no record stores when the last member left |
+# | **new protocol** | uses the new protocol (KIP-848), and no member subscribes to the topic | the retention begins at the commit | no record stores when the last member left |
 # | **simple** | a [*simple group*](../docs/handbook/glossary.md#simple-group): it never had a member, because its program uses `assign` | the retention begins at the commit | only a commit shows that the group is in use |
-# | **Empty** | a classic group whose last member has left | the retention begins when the group becomes Empty | the members may come back soon |
+# | **Empty** | a classic group whose last member has left | the retention begins when the group becomes Empty | the members have this time to come back |
 # | **rebalance** | is in a rebalance | do not expire | it is not yet known who will read what |
-# | **other type** | its *protocol type*, which says what its members are, is not `consumer`, but for example `connect` (Kafka Connect) | do not expire | the coordinator does not know what they read |
-# | **reads** | a member reads the topic | do not expire | the member will continue there |
+# | **other type** | a classic group whose *protocol type* (what its members are) is not `consumer`, but for example `connect` (Kafka Connect) | do not expire | the coordinator does not know what they read |
+# | **reads** | a member reads (subscribes to) the topic | do not expire | the member will continue there |
 # | **unread** | has members, but no member reads the topic any more | the retention begins at the commit | no member needs the offset |
 #
 # A commit of value version 1 (lesson 01) has its own *expire timestamp*. Such an offset expires at that time instead of at the end of the retention, except in the rows that say *do not expire*.
@@ -205,12 +205,12 @@ course.compare_brokers(set_on_day_6, ("4.3.1", "3.9.2"))[1:]
 #
 # ## A quiet topic, with the new protocol
 #
-# A classic group has a week from the time at which its last member left. A group of the new protocol (lesson 13) has a week from its last commit. If the topic is quiet, and the program commits only after it has read records, this week may already be over. (Auto commit is safe, because it commits all positions every 5 seconds.) Suppose that the last order is committed on day 1, and the last member leaves on day 9:
+# A classic group has a week from when its last member left. A group of the new protocol (lesson 13) has a week from its last commit. If the topic is quiet, and the program commits only after it has read records, this week may already be over. (Auto commit is safe, because it commits all positions every 5 seconds.) The last order is committed on day 1, and the last member leaves on day 9:
 #
 # | row | the offset expires |
 # |---|---|
 # | *Empty* (a classic group) | on day 16, a week after the last member left |
-# | *new protocol* | on day 9: seven days after the commit was day 8, but until day 9 a member read the topic |
+# | *new protocol* | on day 9: its week ended on day 8, and only the member protected it until day 9 |
 #
 # Before you stop such a program, let it call `commitSync()` without arguments, which also commits quiet partitions.
 

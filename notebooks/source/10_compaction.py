@@ -63,7 +63,7 @@ course.reveal("records_left", records_left, len(course.list_offset_map_records(c
 #  A = 1   B = 1   C = 1      │  A = 2   D = 1   A = 3         │  B = 2
 # ```
 #
-# The last pass left each key at most once in the *clean part*. Whatever replaces a record of the clean part is therefore in the [**dirty range**](../docs/handbook/glossary.md#dirty-range), and the cleaner has to remember only the keys of this range. A pass has two steps:
+# The last pass left each key at most once in the *clean part*. So a newer record of such a key can only be in the [**dirty range**](../docs/handbook/glossary.md#dirty-range), and the cleaner has to remember only the keys of this range. A pass has two steps:
 #
 # 1. It reads the dirty range, and notes in the [**offset map**](../docs/handbook/glossary.md#offset-map) the newest offset of each key, here the offsets of `A = 3` and `D = 1`.
 # 2. It reads the clean part and the dirty range. It copies a record only if the map has no higher offset for the record's key. So `A = 1` and `A = 2` are not copied, and are gone.
@@ -274,8 +274,9 @@ course.check("needs_an_abort", needs_an_abort)
 # | One partition, on all brokers | `kafkagroups stats PATH` | It names the open transaction and the first offset that cannot be cleaned | If the transaction hangs, abort it as lesson 08 shows. The cleaner then begins by itself |
 # | All partitions of one broker | The metric `kafka.log:type=LogCleaner,name=DeadThreadCount`; `grep -i "log cleaner" log-cleaner.log` shows the error | A metric above 0: the cleaner thread of this broker is dead | Repair the error. Then start a new thread **without a restart**, here on broker 2: `kafka-configs.sh --bootstrap-server localhost:9092 --alter --entity-type brokers --entity-name 2 --add-config log.cleaner.threads=2` ([runbook](../docs/operator.md#a-cleaner-has-stopped), step 2) |
 # | One partition, on one broker | The metric `kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count` | After an error, the cleaner skips this partition. The metric only counts; `log-cleaner.log` names the partition and the error | Only a restart of this broker helps, but first let another broker lead the partition: step 3 of the [runbook](../docs/operator.md#a-cleaner-has-stopped) |
+# | All partitions, on all brokers | `kafkagroups stats PATH` | If `DeadThreadCount` is 0 everywhere, the topic has many keys: look for group names that are new for every run | Give these programs stable names. Their old offsets expire |
 #
-# In the last two cases, this broker has long copies. Restart no other broker until they are short: this broker could take over, and would have to load them (lesson 11, "Which copy does the next broker load?"). While the cleaner catches up, it keeps the disk busy. The setting `log.cleaner.io.max.bytes.per.second` limits it.
+# In the two cases of a single broker, this one has long copies. Until they are short, restart no other broker: if you did, this one could take over, and its groups would wait for a long load (lesson 11, "Which copy does the next broker load?"). While the cleaner catches up, it keeps the disk busy. The setting `log.cleaner.io.max.bytes.per.second` limits it.
 #
 # **Never set `cleanup.policy=delete`** to make the topic smaller. A broker would delete the oldest segments, even if they contain the newest offset of a group, and you would notice it only after the next load, when the answer is −1.
 #

@@ -80,7 +80,7 @@ for version, groups in loaded.items():
 #
 # How does a load know which groups exist? A running coordinator of 4.x creates a group when it stores the group's first commit, and a load does the same: one record of an offset is enough to make the group. This matters for a *simple group*, whose consumers choose their partitions themselves: it has offsets, but no group record. After the load, it is there, and `Empty`.
 #
-# The figure shows two loads of one log, by 4.3.1 and by 3.9.2. First follow 4.3.1 to the end. Then give record 8 a value of zero bytes, which no load can read, and compare the answers. (3.9.2 makes its groups only at the end: "Where 3.9 differs". The sign `≠` marks what only one of the two coordinators has at this moment.)
+# The figure shows two loads of one log, by 4.3.1 and by 3.9.2. First follow 4.3.1 to the end. Then give record 8 a value of zero bytes, which no load can read, and compare the answers. The sign `≠` marks what only one of the two has at this moment: 3.9.2 makes its groups only at the end. `gen 1` is a group record of generation 1.
 
 # %%
 # figure
@@ -109,7 +109,7 @@ course.check("replay", replay)
 # %% [markdown]
 # ## How long a load takes
 #
-# A broker loads about **0.4 million records per second** (measured with 4.3.1). One thread loads all partitions that the broker takes over, one after the other, and no setting adds a second thread. So a failover becomes shorter in two ways. With fewer records, each load is shorter, so let the cleaner work, and let the groups commit less often. With more brokers, each one takes over fewer partitions, and they load at the same time.
+# A broker loads about **0.4 million records per second** (4.3.1, measured on a machine with two cores; yours may differ). One thread loads all partitions that the broker takes over, one after the other, and no setting adds a second thread. So a failover becomes shorter in two ways. With fewer records, each load is shorter, so let the cleaner work, and let the groups commit less often. With more brokers, each one takes over fewer partitions, and they load at the same time.
 #
 # ## Which copy does the next broker load?
 #
@@ -121,6 +121,8 @@ for broker, count in copies.items():
     print(f"broker {broker}: {count:>10,} records, {count / 400_000:5.1f} s to load")
 
 # %% [markdown]
+# Each partition has a *preferred leader*, the first broker of its replica list. When this broker returns, Kafka makes it the leader again within five minutes (`auto.leader.rebalance.enable`).
+#
 # Tonight, broker 1 must be restarted, and its groups should wait as little as possible. *Predict*: what do you do first? Write the letter in quotes.
 #
 # - **A**: Restart broker 1 now, because its copy is short.
@@ -137,7 +139,7 @@ course.reveal("first_step", first_step, "C")
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# After A, broker 2 takes over partition 9, and its groups wait for 216 seconds. After B, broker 2 has a new cleaner thread, but its copies are still long. Broker 2 is the *preferred leader* of some partitions, the first broker in their replica lists. Kafka gives it these partitions back within five minutes of its return (`auto.leader.rebalance.enable`), and then broker 2 loads its long copies. C needs no restart, so the leaders do not change while broker 2 cleans.
+# After A, broker 2 takes over partition 9, and its groups wait for 216 seconds. After B, broker 2 has a new cleaner thread, but its copies are still long. Broker 2 is the preferred leader of some partitions. It gets these back within five minutes of its return, and then loads its long copies. C needs no restart, so the leaders do not change while broker 2 cleans.
 #
 # </details>
 #
@@ -173,7 +175,7 @@ course.check("seconds_to_load", seconds_to_load)
 print(*course.read_crafted_lines("f-txn-after"), sep="\n")
 
 # %% [markdown]
-# So [the load fails](../docs/handbook/glossary.md#failed-load) at record 4. A coordinator of **4.x** then answers `NOT_COORDINATOR`, although its broker is the leader. This error sends the clients to look for another coordinator. They find none, so they keep asking, and read nothing new. That is a standstill, but no position is lost.
+# So [the load fails](../docs/handbook/glossary.md#failed-load) at record 4. A coordinator of **4.x** then answers `NOT_COORDINATOR`, although its broker is the leader. This error sends the clients to look for another coordinator. FindCoordinator names the same broker again, so they keep asking, and read nothing new. That is a standstill, but no position is lost.
 #
 # A coordinator of **3.9** has no groups in memory either, but it treats the partition as loaded. *Predict*: what does it answer about `t-0` of `g`, which the marker in record 1 has committed? Write `"the offset"`, `"an error"` or `"nothing committed"`.
 
@@ -266,7 +268,7 @@ course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# A load of 3.9 first only collects the records (in the figure, `gen 1` is a group record of generation 1). It builds the groups **at the end**, from what is left. You can see the difference at a simple group. If all its offsets were deleted, or belonged to an aborted transaction, nothing of the group is left at the end. So 3.9 does not have it after the load, whereas 4.x, which made the group at its first record, has it as an Empty group.
+# A load of 3.9 first only collects the records. It builds the groups **at the end**, from what is left. You can see the difference at a simple group. If all its offsets were deleted, or belonged to an aborted transaction, nothing of the group is left at the end. So 3.9 has no such group after the load. But 4.x made the group at its first record, and keeps it, Empty.
 #
 # <details><summary>Rare cases and other versions</summary>
 #
@@ -297,7 +299,7 @@ course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["
 #
 # - The next broker reads the whole log of the partition, and the newest value of each key counts.
 # - The unfinished rebalance of a classic group is lost, and its members join again.
-# - A load takes about one second for 0.4 million records, one partition after the other.
+# - A broker loads about 0.4 million records per second, one partition after the other.
 # - The next broker loads its own copy, so restart no other broker while one broker has long copies.
 # - A load skips unknown record types, but stops at a record that cannot be read.
 

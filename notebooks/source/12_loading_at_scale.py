@@ -30,7 +30,7 @@
 # %% [markdown]
 # ## How long does a broker load?
 #
-# First the broker, for comparison. We generate a topic with a thousand groups, some of which commit much more often than others. The time of a broker is the number of records divided by 0.4 million (lesson 11):
+# First the broker, for comparison. We generate a topic with a thousand groups, some of which commit much more often than others. A broker loads about 0.4 million records per second (lesson 11), which gives its time:
 
 # %%
 import kafkagroups as kg
@@ -98,7 +98,7 @@ print("whole topic:    ", count_offsets(groups), "offsets by kg.load,", written[
 # A monitor loads the same log every minute, but few records are new. So it can save the records that still count, and the offset at which to continue. This is a [*saved load*](../docs/handbook/glossary.md#saved-load) (`kafkagroups load PATH --snapshot STATE`). Below, `yesterday` is the topic without the newest segment of each partition:
 
 # %%
-from kafkagroups.loading import snapshots  # A saved load is a `Snapshot` here: not the snapshot of lesson 04.
+from kafkagroups.loading import snapshots  # `Snapshot`: a saved load, not the snapshot of lesson 04
 
 yesterday, state = course.link_older_segments(topic), course.make_scratch_folder() / "state"
 before = snapshots.take_snapshot(yesterday)
@@ -325,7 +325,7 @@ course.check("merge", merge)
 # %% [markdown]
 # ## Dividing works, but takes longer
 #
-# An offset in a transaction counts only if the next marker of its producer commits it, and this marker can be in another part. So a program first collects all markers. Then it reads the log once more, and now it knows for each line whether the line counts. The next cell merges such results for the whole shop. It takes the hardest case: every line that counts is a part of its own, and the parts are merged in a random order.
+# An offset in a transaction counts only if the next marker of its producer commits it, and this marker can be in another part. So a program first collects all markers. Then it reads the log once more, and now it knows for each line whether the line counts. The next cell merges such results for the whole shop. It divides the log as finely as possible: each line that counts is a part of its own, and the parts are merged in a random order.
 
 # %%
 shop = course.find_data("harbour/4.3.1")
@@ -340,4 +340,4 @@ course.compare_with_broker(merged, course.read_answered_offsets("harbour/4.3.1")
 #
 # ## Why 3.9 cannot be divided
 #
-# If a broker of 3.9 loads a partition with transactions, the merged result can even differ from the broker's answer. The merge relies on one rule: the newest line of a key wins. But in a load of 3.9, a tombstone does not delete an offset that is pending (lesson 08). If a marker then commits this offset, it counts, although the tombstone is the newer line. To follow 3.9, a program must know what is pending when it reaches the marker, and a part does not know it.
+# If a broker of 3.9 loads a partition with transactions, the merged result can even differ from the broker's answer. The merge relies on one rule: the newest line of a key wins. But in a load of 3.9, a tombstone does not delete an offset that is pending (lesson 08). If a marker then commits this offset, it counts, although the tombstone is the newer line. So the result depends on what is pending at the marker, which a program that began in the middle of the log cannot know.

@@ -58,7 +58,7 @@ with course.fold("idle_seconds", idle_seconds, 0):
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# `loyalty-1` keeps two of its three partitions all the time. Each member sends a heartbeat every 5 seconds. In second 43, the answer to a heartbeat tells `loyalty-1` to give one partition back. In second 47, `loyalty-3` receives this partition with its own next heartbeat. The second partition of `loyalty-3` comes from the slow member `loyalty-2`, which gives it back at its next `poll`.
+# `loyalty-1` keeps two of its three partitions all the time. Each member sends a heartbeat every 5 seconds, an interval that the broker sets. In second 43, the answer to a heartbeat tells `loyalty-1` to give one partition back. In second 47, `loyalty-3` receives this partition with its own next heartbeat. The second partition of `loyalty-3` comes from the slow member `loyalty-2`, which gives it back at its next `poll`.
 #
 # With `CooperativeStickyAssignor`, the members of a classic group go on reading, too. But the rebalance still ends for all members together, so `loyalty-3` would wait until second 60.
 #
@@ -96,7 +96,7 @@ course.print_protocol_lines(loyalty, "loyalty", last_offset=4)
 # | [**assignment epoch**](../docs/handbook/glossary.md#assignment-epoch) | For which change is the plan complete? | when the targets are computed; it is then set to the group epoch |
 # | [**member epoch**](../docs/handbook/glossary.md#member-epoch), one for each member | Has this member given back what the new plan takes from it? | when it has **nothing left to give back**; it is then set to the assignment epoch |
 #
-# So always: **group epoch ≥ assignment epoch ≥ every member epoch**. If two of them differ, you know what the group waits for. In the five records, all three are 2 (4.3 creates a group with group epoch 1, and the first member raises it), and the target is the current assignment. A second member drives them apart.
+# So always: **group epoch ≥ assignment epoch ≥ every member epoch**. If the assignment epoch is behind the group epoch, the plan is not computed yet. If a member epoch is behind the assignment epoch, this member must still give partitions back, or send its next heartbeat. In the five records, all three are 2, and the target is the current assignment. A second member drives them apart.
 
 # %% [markdown]
 # ## A second member joins
@@ -151,7 +151,7 @@ course.print_protocol_lines(loyalty, "loyalty", first_offset=15, last_offset=17)
 #
 # | state | name | the member |
 # |---|---|---|
-# | 0 | Stable | has all partitions that the plan for its member epoch gave it |
+# | 0 | Stable | has all partitions of its target, as of its member epoch |
 # | 1 | UnrevokedPartitions | must give partitions back before its member epoch rises |
 # | 2 | UnreleasedPartitions | has the newer member epoch, and waits for partitions that other members still have |
 #
@@ -189,7 +189,7 @@ course.Epochs(loyalty, "loyalty")
 # - **Empty**: the group has no members.
 # - **Assigning**: the group epoch is above the assignment epoch, so the targets are not computed yet.
 # - **Reconciling**: the targets are computed, but at least one member has not reached its target.
-# - **Stable**: every member has reached its target: its member epoch is the assignment epoch, and its state is 0.
+# - **Stable**: every member has reached its target. Its member epoch is the assignment epoch, and its state is 0.
 #
 # ## Exercise: the state of a group
 #
@@ -315,15 +315,15 @@ course.check("after_record_29", after_record_29)
 # %% [markdown]
 # ## How a group ends
 #
-# A broker deletes the records of this lesson in a fixed order, each one by a tombstone:
+# A broker deletes a group's records in a fixed order, each by a tombstone: 1 to 3 when a member leaves, 4 and 5 when an administrator deletes the group:
 #
 # 1. the current assignment
 # 2. the target
-# 3. the member (1 to 3 when a member leaves)
+# 3. the member
 # 4. the assignment epoch
-# 5. the group epoch (4 and 5 when an administrator deletes the group)
+# 5. the group epoch
 #
-# A load relies on this order. If, for example, the tombstone of a member comes while the member's target is still there, the load stops, and then **no group of the partition** is loaded ([the rules](../docs/handbook/protocols.md#the-order-of-tombstones)).
+# A load relies on this order. If, for example, a member's tombstone comes while the member's target is still there, the load stops, and then **no group of the partition** is loaded ([the rules](../docs/handbook/protocols.md#the-order-of-tombstones)).
 #
 # ## A bug of 4.3.1 and 4.4.0
 #

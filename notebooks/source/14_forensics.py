@@ -16,8 +16,8 @@
 #
 # 1. If groups begin at wrong positions, first stop their consumers, before they commit.
 # 2. Copy the partition to a folder COPY ([how](../docs/operator.md#how-to-copy-a-partition)). Until then, restart no broker, because a start may cut the log.
-# 3. Find your complaint in the table of "How an incident works". Run its first command with COPY and `--kafka VERSION`; it only reads. The incident shows the next ones.
-# 4. Repair when you know the cause: first in a copy, then with `--dry-run`, last with `--execute`.
+# 3. Find your complaint in the table of "How an incident works". Run the command of that row on COPY, with `--kafka VERSION`; it only reads. The incident shows what follows.
+# 4. Repair when you know the cause: first in a copy, then the broker. Let a command only print first: with `--dry-run` instead of `--execute`, or `rescue apply` without `--yes`.
 
 # %% [markdown]
 # ## Four questions
@@ -40,7 +40,7 @@
 #
 # `course.open_incident(…)` writes a new log into a folder next to this notebook, and shows what people saw. You look for the cause with commands, in a terminal in that folder or with `course.run_command(…)`. There are three hints (`course.hint("NAME", 1)` to `3`) and a worked solution. The [cheat sheet](../docs/handbook/cheat-sheet.md) lists all commands.
 #
-# A worked solution begins with three points: what the log shows, what caused it, and what you do. Its steps then prove them, and its end has the remedy. There, `$BROKER` is the address of a broker, for example `kafka-1:9092`. A command with `--dry-run` only prints what it would change; then run it with `--execute` instead.
+# A worked solution begins with what the log shows, what caused it, and what you do. Its steps prove this, and its end has the remedy. There, `$BROKER` is the address of a broker, for example `kafka-1:9092`.
 #
 # In an output, *Missing in this folder* is normal: the copy has no other partitions.
 #
@@ -153,13 +153,13 @@ course.run_command("kafkagroups compact __consumer_offsets-12 --out cleaned/__co
 course.run_command("kafkagroups diff . cleaned", folder)
 
 # %% [markdown]
-# **Look at the row *removed***, and at the line `No group, no offset and no pending commit differs.` A pass removes 25,099 records and changes no answer. Of the 877 that remain, 852 are in the active segment.
+# **Look at the row *removed***, and at the line `No group, no offset and no pending commit differs.` A pass removes 25,099 records and changes no answer. 877 remain: all 852 of the active segment, with the 25 live ones, and one dead record of each key, because the pass does not read the active segment.
 #
 # So finding 1 is right. A healthy cleaner waits only until half of the log is dirty (lesson 10), and here all closed segments are dirty.
 #
 # ### A dead thread, or an uncleanable partition?
 #
-# Two things can stop a cleaner. Either an error ended its thread, or the thread met an error in one partition and has skipped it since then (this partition is *uncleanable*). Both leave the same records, so the log of the topic cannot tell them apart. The broker can:
+# Either an error ended the cleaner's thread, or the thread met an error in one partition and has skipped it since then (this partition is *uncleanable*). Both leave the same records, so the log of the topic cannot tell them apart. The broker can:
 #
 # | | the thread is dead | the partition is uncleanable |
 # |---|---|---|
@@ -187,22 +187,27 @@ course.run_command("kafkagroups diff . cleaned", folder)
 #
 # | output | word | what it means |
 # |---|---|---|
-# | `stats` | *live*, *dead* | A broker answers from it; a later record replaced it. |
-# | | *stops at*, *cleaned to* | The end of the next pass; the end of the last one (`-`: no trace). |
+# | `stats` | *live* | A broker answers from it. |
+# | | *dead* | A later record replaced it. |
+# | | *stops at* | The end of the next pass. |
+# | | *cleaned to* | The end of the last pass (`-`: no trace). |
 # | `stats --by writer` | *epoch* | The leader epoch in the commits; `t`: in transactions. |
 # | | *recs*, */min*, *med. s* | Records in each commit; commits a minute; median seconds in between. |
-# | `explain` | `aborted`, `pending` | The commit never counts; it has no marker yet. |
+# | `explain` | `aborted` | The commit never counts. |
+# | | `pending` | It has no marker yet. |
 # | | `deleted` | A tombstone of this offset followed. |
-# | | *by*, `▼` | The record that decided the fate; the offset is lower than before. |
+# | | *by* | The record that decided the fate. |
+# | | `▼` | The offset is lower than before. |
 # | `timeline` | *1 generation before it never written* | Normal if several members start together. |
 # | | *48, the first commit after a deletion, 453 before it* | 453 was deleted, and the next commit was 48. |
-# | `load` | *epoch*, *pend.* | The generation of a classic group; offsets in open transactions. |
+# | `load` | *epoch* | The generation of a classic group. |
+# | | *pend.* | Offsets in open transactions. |
 # | `diff` | *fork* | Where two replicas begin to differ. |
 
 # %% [markdown]
 # ## Incident 2: some failovers are slow
 #
-# Here you have two replicas of one log, so begin with *what changed*. Then `stats` counts what each broker must read before it can answer. (Remove the `#` before a command to run it.)
+# Here are two replicas of one log, so begin with *what changed*. Then `stats` counts what each broker must read before it can answer. (Remove a `#` to run its command.)
 
 # %%
 folder = course.open_incident("slow_failover")
@@ -229,7 +234,7 @@ course.check("slow_differences", slow_differences)
 # %% [markdown]
 # ## Incident 3: on Monday all bread is printed again
 #
-# Now offsets are gone. The complaint names the group, so begin with *who*. `timeline` leaves out commits that only move forward.
+# Offsets are gone. The complaint names the group, so begin with *who*. `timeline` leaves out commits that only move forward.
 
 # %%
 folder = course.open_incident("empty_monday")
@@ -295,7 +300,7 @@ course.check("dark_length", dark_length)
 # %% [markdown]
 # ## Incident 5: 20 GB of parse errors a night
 #
-# You saw in lesson 03 why such a program fails. Now find who began, and when. `stats --by writer` has a row for each way in which a group commits.
+# Lesson 03 shows why such a program fails. Find who began, and when. `stats --by writer` has a row for each way in which a group commits.
 
 # %%
 folder = course.open_incident("parse_errors")
@@ -349,7 +354,7 @@ course.check("dead_generation", dead_generation)
 # %% [markdown]
 # ## Incident 7: offsets are gone after the upgrade
 #
-# Offsets are gone as in incident 3, but before the retention time was over. The log has records of two releases, so begin with `stats --by type`. `load --until-time TIME` shows what a broker answered earlier. `timeline --retention 7d` shows which deletions were expiries.
+# Offsets are gone as in incident 3, but before the retention was over. The log has records of two releases, so begin with `stats --by type`. `load --until-time TIME` shows what a broker answered earlier. `timeline --retention 7d` shows which deletions were expiries.
 
 # %%
 folder = course.open_incident("after_the_upgrade")

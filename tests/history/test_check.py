@@ -445,7 +445,7 @@ def test_the_epochs_of_a_group_without_a_record_of_them():
     assert [(each["group_epoch"], each["assignment_epoch"]) for each in (finding.before, finding.after)] == [
         (answer["group_epoch"], answer["assignment_epoch"]) for answer in answers
     ]
-    assert "answers group epoch 0, assignment epoch 0, but" in finding.what
+    assert "group epoch 0 → 1; assignment epoch 0 → 1" in finding.what
 
 
 def test_a_downgrade_in_json(capsys):

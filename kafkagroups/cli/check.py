@@ -67,7 +67,8 @@ def _print_verdict(args: Options, topic: Topic, verdict: Check) -> None:
             outcome = "does not start with this log, so no partition is answered"
         lines = [f"FAILS: {topic.path}", f"{broker} {outcome}."]
     if damaged:
-        lines.append(f"{_count(damaged, ' damaged')}.")
+        scope = "also what follows the damage" if args.past_damage else "what is before the damage"
+        lines.append(f"{_count(damaged, ' damaged')}. The verdict is about {scope}.")
     if len(failed) < len(partitions) and not any(partition.start for partition in partitions):
         wait = "Until then, clients get COORDINATOR_LOAD_IN_PROGRESS."
         lines.append(f"The load takes about {seconds:.1f} s for {records}. {wait}")

@@ -4,7 +4,7 @@
 - Upgrade: the first member with the new protocol turns a classic group into a consumer group. Its classic members stay.
 - Downgrade: when only classic members are left, the consumer group becomes a classic group.
 
-What members and their records become is in py; here is when it happens, and who is told.
+The functions at the end say what members and their records become; the others when it happens, and who is told.
 
 The broker computes the assignments of classic members, too, and they learn them in two rounds: Heartbeat tells a member
 to join again; JoinGroup takes it one step towards its target, and SyncGroup returns its assignment. Its generation is

@@ -13,12 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import msgspec
 
 from kafkagroups.coordinator.assignors import java_sort_key
-from kafkagroups.coordinator.messages import Errors, Refusal
+from kafkagroups.coordinator.messages import ConsumerHeartbeat, Errors, Refusal
 from kafkagroups.groups.modern_group import ModernGroup, ModernMember
 from kafkagroups.records.consumer_group import (
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -79,7 +78,9 @@ class ConsumerMember:
         )
 
 
-def update_metadata(metadata: ConsumerGroupMemberMetadataValue, source: Any) -> ConsumerGroupMemberMetadataValue:
+def update_metadata(
+    metadata: ConsumerGroupMemberMetadataValue, source: ConsumerHeartbeat | ConsumerGroupMemberMetadataValue
+) -> ConsumerGroupMemberMetadataValue:
     """Return the metadata that a request or another record changes. What is None or -1 there stays as it was."""
     values = {name: getattr(source, name, None) for name in metadata.__struct_fields__}
     if values["subscribed_topic_names"] is not None:

@@ -173,7 +173,8 @@ def check_line(line: Any) -> None:
     if "api" in line:
         check(line, REQUEST_LINE)
         api = line["api"]
-        versions = [version for name, version in REQUEST_TYPES if name == api and version <= line["api_version"]]
+        api_version = max(line["api_version"], 0)
+        versions = [version for name, version in REQUEST_TYPES if name == api and version <= api_version]
         check(line["request"], REQUEST_TYPES[api, max(versions)] if versions else dict, "request")
         check(line["response"], RESPONSE_TYPES.get(api, dict) | None, "response")
     elif "event" in line:
@@ -187,9 +188,11 @@ def check(value: Any, expected: Any, place: str = "") -> None:
     try:
         msgspec.convert(value, expected)
     except msgspec.ValidationError as error:
-        reason, _, path = str(error).rstrip("`").partition(" - at `$")
-        wrong_field = f"{place}{path}".removeprefix(".") or "the line"
-        raise UsageError(reason[:1].lower() + reason[1:], field=wrong_field) from None
+        reason, _, path = str(error).partition(" - at `$")
+        wrong_field = f"{place}{path.removesuffix('`')}".removeprefix(".")
+        if missing := re.fullmatch(r"Object missing required field `(\w+)`", reason):
+            raise UsageError("is missing", field=".".join(filter(None, [wrong_field, missing[1]]))) from None
+        raise UsageError(reason[:1].lower() + reason[1:], field=wrong_field or "the line") from None
 
 
 def read_conversation(path: str | Path) -> tuple[Json, list[Json]]:

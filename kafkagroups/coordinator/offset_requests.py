@@ -9,6 +9,7 @@ GroupMetadataManager.cleanupGroupMetadata (3.9).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from kafkagroups.coordinator import messages
@@ -70,7 +71,9 @@ class OffsetRequests(ConsumerGroupRequests):
         def store(offsets: _Commits, answer: AnswerCommit) -> None:
             group = self._find_group_in_transaction(request, offsets)
             producer = (request.producer_id, request.producer_epoch)
-            built = self._build_offsets(offsets, FIRST_WITH_TOPIC_ID_IN_TRANSACTIONS)
+            # A TxnOffsetCommit has no timestamps: the time of the commit is the coordinator's.
+            commits = {partition: replace(offset, timestamp=-1) for partition, offset in offsets.items()}
+            built = self._build_offsets(commits, FIRST_WITH_TOPIC_ID_IN_TRANSACTIONS)
             self.manager.store_offsets(group, built, answer, producer)
 
         if not self.validator.authorize("WRITE", "TRANSACTIONAL_ID", request.transactional_id):

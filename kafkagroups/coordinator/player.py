@@ -221,7 +221,7 @@ class Player:
         outputs = {line["n"]: line for line in self._output if "n" in line}
         for number, output in outputs.items():
             is_refused_join = output["api"] == "JoinGroup" and (output["response"] or {}).get("errorCode")
-            for batch in list(output["appended"]):
+            for batch in reversed(list(output["appended"])):
                 goal_number = recorded_requests.get((batch["partition"], batch["first"]), number)
                 goal = outputs.get(goal_number, output)
                 is_other_sync = output["api"] == goal["api"] == "SyncGroup" and goal is not output

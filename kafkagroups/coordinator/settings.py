@@ -53,6 +53,7 @@ class ConsumerSettings:
 
 
 def read_consumer_settings(properties: Mapping[str, Any]) -> ConsumerSettings:
+    properties = {name: value for name, value in properties.items() if value is not None}
     values: dict[str, Any] = _read_numbers(ConsumerSettings, "group.consumer.", properties)
     if "group.consumer.assignors" in properties:
         values["assignors"] = tuple(part.strip() for part in str(properties["group.consumer.assignors"]).split(","))
@@ -63,7 +64,7 @@ def read_consumer_settings(properties: Mapping[str, Any]) -> ConsumerSettings:
 
 def _read_numbers(cls: type[Any], prefix: str, properties: Mapping[str, Any]) -> dict[str, int]:
     keys = {setting.name: prefix + setting.name.replace("_", ".") for setting in fields(cls) if setting.type == "int"}
-    return {name: int(properties[key]) for name, key in keys.items() if key in properties}
+    return {name: int(properties[key]) for name, key in keys.items() if properties.get(key) is not None}
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,11 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from kafkagroups.errors import BadBytes
+from kafkagroups.groups.group import CONSUMER
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.finding import count_of, describe_time, list_names, name_record
 from kafkagroups.log.batch import NO_TIMESTAMP
 from kafkagroups.records.consumer_protocol import decode_subscription
-
-CONSUMER = "consumer"
-"""The protocol type of consumers, and a group type."""
 
 
 class Cause(Enum):

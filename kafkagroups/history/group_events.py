@@ -17,9 +17,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, cast
 
 from kafkagroups.errors import BadBytes
+from kafkagroups.groups.group import CONSUMER
 from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.offsets import CLASSIC_GROUP_TYPE, TopicPartition
-from kafkagroups.history.event import CONSUMER, Event, Member, read_member
+from kafkagroups.history.event import Event, Member, read_member
 from kafkagroups.history.finding import LISTED_NAMES, count_of, list_names, time_or_none
 from kafkagroups.history.group_log import GroupRecord, Marker
 from kafkagroups.log.batch import NO_TIMESTAMP

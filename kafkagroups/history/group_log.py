@@ -427,7 +427,7 @@ def describe_conflict(log: GroupLog, partition: int | None, offset: int) -> str:
             return True
         return False
 
-    older = [] if is_accepted(own) else own[-2:-MAX_OLDER_RECORDS:-1]
+    older = [] if is_accepted(own) else own[-2 : -MAX_OLDER_RECORDS - 2 : -1]
     together = older[:1] if is_accepted(own[-1:]) else []
     alone = (each for each in older if is_accepted(other for other in own if other is not each))
     found = next(chain(alone, together), None)

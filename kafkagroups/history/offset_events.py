@@ -23,9 +23,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from kafkagroups.groups.group import CONSUMER
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.helpers import MAX_INT64
-from kafkagroups.history.event import CONSUMER, MIN_STEP_MS, Cause, CommitForm, Event, Position, Recreation
+from kafkagroups.history.event import MIN_STEP_MS, Cause, CommitForm, Event, Position, Recreation
 from kafkagroups.history.finding import describe_duration, list_groups, list_names, name_record
 from kafkagroups.history.group_events import GroupEvents, Place, get_time
 from kafkagroups.history.group_log import GroupRecord, Marker

@@ -17,7 +17,7 @@ Source: Cleaner.cleanInto and MemoryRecords.filterTo (4.3.1).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 from kafkagroups.errors import UsageError
@@ -253,6 +253,10 @@ class WriterCount:
     interval_ms: float | None
 
     @property
+    def identity(self) -> tuple[str, int, bool, int]:
+        return self.group, self.leader_epoch, self.transactional, self.records_per_batch
+
+    @property
     def commits_per_minute(self) -> float | None:
         """The rate from the first to the last commit; None if there is only one time."""
         span_ms = (self.last_timestamp_ms or 0) - (self.first_timestamp_ms or 0)
@@ -394,7 +398,7 @@ class Stats:
                 "share_of_partition": writer.commits / self.count_commits(writer.partition),
                 "commits_per_minute": writer.commits_per_minute,
             }
-            for writer in sorted(self.writers, key=lambda writer: (-writer.commits, *astuple(writer)[:4]))
+            for writer in sorted(self.writers, key=lambda writer: (-writer.commits, *writer.identity))
         ]
 
     @property

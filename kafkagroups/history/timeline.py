@@ -14,16 +14,17 @@ Source: Cleaner.cleanSegments and Cleaner.shouldRetainRecord (4.3.1).
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain, groupby, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkagroups.errors import UsageError
+from kafkagroups.groups.group import CONSUMER
 from kafkagroups.groups.modern_group import MEMBER_STATES, AnyGroup
 from kafkagroups.groups.offsets import CLASSIC_GROUP_TYPE, TopicPartition
 from kafkagroups.helpers import MAX_INT64
-from kafkagroups.history.event import CONSUMER, Cause, Event, Position, event_json, finish_positions, sort_rewound
+from kafkagroups.history.event import Cause, Event, Position, event_json, finish_positions, sort_rewound
 from kafkagroups.history.finding import count_of, describe_duration, describe_time, list_groups, list_names, name_record
 from kafkagroups.history.group_events import MEMBERS, NOTHING, GroupEvents, add_to_sentence
 from kafkagroups.history.group_log import GroupHistory, GroupLog, GroupRecord, Marker, Step, load_group_logs
@@ -59,7 +60,7 @@ def describe_gap(
     later: Collection[GroupRecord],
     start_offset: int,
     replaced: int | None,
-    damaged: Iterable[Gap],
+    damaged: Sequence[Gap],
 ) -> Event:
     """Return the event of a hole. `later` are the first records of the keys that are only behind it, and `replaced` is
     the offset of a record that another one before the hole has replaced. `damaged` are the damaged bytes of the log.
@@ -72,9 +73,12 @@ def describe_gap(
             "never copied (pull --follow misses what a broker cleans between two runs). Any record of this group can "
             "have been there."
         )
-    places = [_name_offsets(gap) for gap in damaged if hole.first <= gap.from_offset < gap.to_offset <= hole.last + 1]
-    if places:
-        what = f"The bytes of {list_names(places)} are damaged; any record of this group can be there."
+    inside = [gap for gap in damaged if hole.first <= gap.from_offset < gap.to_offset <= hole.last + 1]
+    if inside:
+        places = list_names([_name_offsets(gap) for gap in inside])
+        damage = f"The bytes of {places} are damaged; any record of this group can be there."
+        is_all = hole.missing == sum(gap.to_offset - gap.from_offset for gap in inside)
+        what = damage if is_all else f"{what} {damage}"
     return Event(partition, hole.first, None, "gap", what=what, from_offset=hole.first, to_offset=hole.last)
 
 
@@ -395,7 +399,7 @@ class PartitionHistory:
 
 
 def build_history(
-    log: GroupLog, partition: int | None, start_offset: int, gaps: Iterable[Gap] = (), retention_ms: int | None = None
+    log: GroupLog, partition: int | None, start_offset: int, gaps: Sequence[Gap] = (), retention_ms: int | None = None
 ) -> PartitionHistory:
     """Return the history of a group in one partition, from its log.
 

@@ -64,7 +64,8 @@ class WriterCounter(Follower):
             known_times = sorted(time for time in times if time != NO_TIMESTAMP)
             gaps = [later - earlier for earlier, later in pairwise(known_times)]
             first_ms, last_ms = (known_times[0], known_times[-1]) if known_times else (None, None)
-            counts = (len(times), len(times) * writer[-1], sum(sizes))
+            *_, records_per_batch = writer
+            counts = (len(times), len(times) * records_per_batch, sum(sizes))
             writers.append(WriterCount(*writer, partition, *counts, first_ms, last_ms, median(gaps) if gaps else None))
         return writers
 

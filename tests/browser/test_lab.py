@@ -175,7 +175,7 @@ def type_a_byte(page, figure):
     place = figure.locator(".kg-place")
     shown = figure.locator(".kg-view")
     figure.get_by_role("button", name="next").click()
-    expect(place).to_have_text("field 2 of 15: key: length of group")
+    expect(place).to_have_text("field 3 of 15: key: group")
     figure.get_by_role("slider").focus()
     page.keyboard.press("ArrowRight")
     expect(place).to_have_text("field 3 of 15: key: group")

@@ -102,6 +102,15 @@ def test_partition_prints_the_partition(run):
     ]
 
 
+def test_a_load_that_fails_says_why_and_exits_1(run):
+    """1.0.1-craft-a, partition 0: a value of version 9 at offset 5 costs the partition; others load."""
+    folder = captured("runs") / "runs" / "1.0.1-craft-a" / "log"
+    status, out, err = run("load", folder, "--json", "--coordinator", "classic", "--kafka", "1.0.1")
+    partitions = json.loads(out)["partitions"]
+    assert status == 1 and "offset 5" in partitions["0"]["error"] and partitions["2"]["error"] is None
+    assert err.count("\n") == sum(partition["error"] is not None for partition in partitions.values())
+
+
 def test_dump_prints_a_line_a_record(run):
     """dump --json prints the records that Kafka's own classes read (records.jsonl)."""
     run_folder = captured("runs") / "runs" / "1.0.1-txn"
@@ -147,6 +156,16 @@ def test_no_line_stops_the_stream(run, command, line):
 def test_encode_takes_utf_8_whatever_the_locale(run):
     row = '{"key":{"type":"2","data":{"group":"é"}},"value":null}'.encode()
     assert jsonl(run("encode", "--jsonl", stdin=row)[1])[0]["key_hex"] == "00020002c3a9"
+
+
+def test_what_an_older_reader_kept_as_unknown_tag_goes_back(run):
+    """4.1's topic id is an unknown tag to 3.9.2 and 4.0: decode with them, encode, and the bytes are the same."""
+    row = rows("vectors", "vectors/01_OffsetCommit_v4.jsonl")
+    row = next(r for r in row if "topicId" in r["value"])
+    pair = {"key_hex": row["key_hex"], "value_hex": row["value_hex"]}
+    for options in (["--coordinator", "classic"], ["--kafka", "4.0.2"], ["--kafka", "4.3"]):
+        decoded = run("decode", "--jsonl", *options, stdin=json.dumps(pair))[1]
+        assert jsonl(run("encode", "--jsonl", stdin=decoded)[1]) == [pair]
 
 
 def test_a_segment_that_cannot_be_read_stops_no_other_path(run, tmp_path):

@@ -12,12 +12,16 @@ import kafkagroups as kg
 from kafkagroups import dialect
 from kafkagroups.course import real_broker, rescue_broker, rescue_into_new_broker, show_worked_rescue
 from kafkagroups.course.exercises.catalog import EXERCISES
+from kafkagroups.course.exercises.incidents import dead_cluster
+from kafkagroups.course.exercises.incidents.incident import SEED
 from kafkagroups.course.lesson_folders import read_output
 from kafkagroups.course.real_broker import RealBroker
 from kafkagroups.course.rescue_broker import PLAN_COMMAND, correct_plan, read_recorded_answers
 from kafkagroups.errors import BadBytes
+from kafkagroups.log.batches import parse_batch_at
 from kafkagroups.records.serde import decode
 from kafkagroups.spark.session import Java, NoJava
+from tests.handmade import ControlType, decode_control_key
 
 pytestmark = pytest.mark.slow
 
@@ -183,24 +187,77 @@ def test_the_worked_rescue(capsys):
     assert shown.endswith("51 of 51 offsets are right.\n")
 
 
-def test_the_answers(log):
-    """Two unreadable records, an offset that went back, a transaction without a marker, and a partition that is cut."""
+def read_all_commits(folder):
+    """Return the partition, offset, key, committed offset and producer id of each commit, also behind damaged bytes.
+
+    The second result has the producer ids whose transactions were committed in each partition, up to which offset.
+    """
+    commits = []
+    committed_until = {}
+    for path in sorted(folder.glob("*/*.log")):
+        partition = int(path.parent.name.rpartition("-")[2])
+        data = path.read_bytes()
+        position = 0
+        while position < len(data):
+            batch = parse_batch_at(data, position)
+            position += batch.size
+            if not batch.is_valid:
+                continue
+            if batch.is_control:
+                if decode_control_key(batch.records[0].key) is ControlType.COMMIT:
+                    committed_until[partition, batch.producer_id] = batch.base_offset
+                continue
+            for record in batch.records:
+                if record.key[:2] == b"\x00\x01":
+                    decoded = kg.decode(record.key, record.value)
+                    key = (decoded.key.group, decoded.key.topic, decoded.key.partition)
+                    producer = batch.producer_id if batch.is_transactional else None
+                    commits.append((partition, record.offset, key, decoded.value.offset, producer))
+    return commits, committed_until
+
+
+@pytest.mark.parametrize("seed", [SEED, 1, 2])
+def test_dead_cluster(seed, write_log):
+    """The answers, from the records: two unreadable ones, an offset that went back, a transaction without a marker."""
+    folder = write_log("dead_cluster", seed)
     unreadable = []
-    for batch in kg.open_log(log / "__consumer_offsets-20"):
+    for batch in kg.open_log(folder / "__consumer_offsets-20"):
         for record in batch.records:
             try:
                 decode(record.key, record.value, dialect("new", "4.0.1"))
             except BadBytes:
                 unreadable.append(record.offset)
     assert unreadable == [295, EXERCISES["cluster_second_record"].correct]
-    right = {(group, str(key)): offset for (group, key), offset in read_recorded_answers().offsets.items()}
-    assert right["bean-orders", "bean-0"] == EXERCISES["cluster_right_offset"].correct
-    groups = kg.load(log, "new", "4.0.1", partitions=50)
-    (pending,) = groups["card-payments"].pending.values()
-    assert len(pending) == EXERCISES["cluster_pending"].correct
-    steps_back = {
-        group: offset - max((each.offset for each in groups[group].offsets.values()), default=0)
-        for (group, _), offset in right.items()
-        if kg.partition_for(group, 50) == 23
+
+    commits, committed_until = read_all_commits(folder)
+    newest = {}
+    highest = {}
+    for partition, offset, key, committed, producer in commits:
+        if producer is None or offset < committed_until.get((partition, producer), -1):
+            highest[key] = max(committed, highest.get(key, -1))
+            if partition == kg.partition_for(key[0], 50):
+                newest[key] = committed
+    went_back = {key for key in highest if newest[key] < highest[key]}
+    assert went_back == {("bean-orders", "bean", number) for number in range(3)}
+    assert highest["bean-orders", "bean", 0] == EXERCISES["cluster_right_offset"].correct
+
+    pending = {
+        key
+        for partition, offset, key, _, producer in commits
+        if producer == dead_cluster.PRODUCER_ID and offset > committed_until[partition, producer]
     }
-    assert max(steps_back, key=steps_back.get) == EXERCISES["cluster_cut_group"].correct
+    assert len(pending) == EXERCISES["cluster_pending"].correct
+    assert {group for group, *_ in pending} == {"card-payments"}
+
+    cut = {}
+    for batch in kg.open_log(folder / "__consumer_offsets-23"):
+        for record in batch.records:
+            decoded = kg.decode(record.key, record.value)
+            cut[decoded.key.group, decoded.key.topic, decoded.key.partition] = decoded.value.offset
+    steps_back = {key: newest[key] - cut[key] for key in cut if kg.partition_for(key[0], 50) == 23}
+    [furthest] = {key[0] for key, step in steps_back.items() if step == max(steps_back.values())}
+    assert furthest == EXERCISES["cluster_cut_group"].correct
+
+    if seed == SEED:
+        recorded = read_recorded_answers().offsets
+        assert {(group, key.topic, key.partition): offset for (group, key), offset in recorded.items()} == highest

@@ -107,7 +107,7 @@ def test_names_in_a_picture_are_data():
     """A group name with markup does not become markup in any form."""
     name = "</script><script>alert(1)</script>"
     scene = Scene((Label("name", 0, 20, name),), f"The group is {name}.", (f"group: {name}",))
-    figure = Figure(Content("a figure", 100, (Control("step", "step", ("one",)),), {(0,): scene}))
+    figure = Figure(Content("a figure", 100, (Control("step", "step", ("one",)),), {(0,): scene}, ()))
     assert "<script>alert" not in figure.image_html()
     assert "</script><script>alert" not in figure.page_html()
 

@@ -1,5 +1,6 @@
-"""The figures of bytes, next to `annotate` and the package's recovery. test_figures.py freezes their scenes."""
+"""The figures of bytes: compared with `annotate`, with the package's recovery, and with records that brokers stored."""
 
+import json
 from functools import cache, partial
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import kafkagroups as kg
 from kafkagroups import InvalidRecord, course
 from tests.course.figures import make_figure
 
-DATA = Path(__file__).parents[2] / "data" / "harbour" / "4.3.1"
+HARBOUR = Path(__file__).parents[2] / "data" / "harbour"
+DATA = HARBOUR / "4.3.1"
 FOLDER = DATA / "__consumer_offsets-37"
 SEGMENT = (FOLDER / f"{0:020}.log").read_bytes()
 KEY, VALUE = course.read_record(str(DATA / "__consumer_offsets-9"), 38)
@@ -32,6 +34,12 @@ def read_text(lines):
     return dict(line.split(": ", 1) for line in lines)
 
 
+def find_scene(change):
+    """Return the number of the offered change with this beginning."""
+    options = record_ribbon().content.controls[1].options
+    return next(number for number, option in enumerate(options) if option.startswith(change))
+
+
 def test_each_block_of_a_record_has_the_bytes_and_the_value_of_annotate():
     for number, span in enumerate(kg.annotate(KEY, VALUE)):
         text = read_text(record_ribbon().text(number, 0))
@@ -39,6 +47,29 @@ def test_each_block_of_a_record_has_the_bytes_and_the_value_of_annotate():
         assert text["bytes"] == data.hex(" ")
         assert text["value"] == span.text
         assert text["meaning"] == span.meaning
+
+
+def test_the_offset_in_the_record_is_the_one_that_kafkas_own_tool_prints():
+    """dump.txt is the output of Kafka's DumpLogSegments for the logs of the 4.3.1 broker."""
+    lines = (DATA / "dump.txt").read_text().replace(" ", "").splitlines()
+    [printed] = [line for line in lines if '"group":"billing"' in line and '"offset":35' in line and "orders" in line]
+    assert '"partition":0' in printed
+    assert '"metadata":"till1"' in printed
+    texts = [read_text(record_ribbon().text(number, 0)) for number in range(len(record_ribbon().spans))]
+    assert [text["value"] for text in texts if text["field"] == "offset"] == ["35"]
+
+
+def test_a_reader_believes_another_offset():
+    """Byte 9 of the value is the last byte of the offset, hex 23. One more is 36."""
+    lines = record_ribbon().text(0, find_scene("value byte 9: 23 becomes 24"))
+    assert "now believed: offset: 35 → 36" in lines
+
+
+def test_a_reader_refuses_the_version_that_it_does_not_have():
+    lines = record_ribbon().text(0, find_scene("value byte 1: 04 becomes 05"))
+    with pytest.raises(InvalidRecord) as error:
+        kg.decode(KEY, b"\x00\x05" + VALUE[2:])
+    assert f"refused: value.version: {error.value.reason}" in lines
 
 
 def test_each_offered_change_is_read_as_decode_reads_it():
@@ -57,6 +88,18 @@ def test_a_tombstone_has_only_a_key():
     assert {span.part for span in course.RecordRibbon(KEY, None).spans} == {"key"}
 
 
+def test_the_batch_is_the_one_that_the_broker_wrote():
+    """acts.json names the offsets that the 4.3.1 broker wrote for the first commit of `promo`."""
+    wrote = [
+        range_
+        for step in json.loads((DATA / "acts.json").read_text())
+        for range_ in step.get("wrote", [])
+        if range_["partition"] == 37
+    ]
+    assert any(range_["first"] <= 2 <= range_["last"] for range_ in wrote)
+    assert read_text(batch_ribbon().text(0, 0))["value"] == "2"
+
+
 def test_only_bytes_before_the_checksum_go_unnoticed():
     """The checksum covers all bytes from 21 on (DefaultRecordBatch). Length and magic are noticed in other ways."""
     unnoticed = set()
@@ -68,26 +111,57 @@ def test_only_bytes_before_the_checksum_go_unnoticed():
 
 # Lesson 01, the overlay of value versions: its commits are those that brokers of 1.0.1, 3.9.2 and 4.3.1 stored.
 
+RECORDS = [
+    course.read_record(str(HARBOUR / kafka / "__consumer_offsets-9"), offset)
+    for kafka, offset in [("1.0.1", 37), ("3.9.2", 37), ("4.3.1", 38)]
+]
+KNOWS, EXPECTS_1, EXPECTS_3, EXPECTS_4, KAFKA_1_0_1, KAFKA_2_8_2 = range(6)
 END = 8
 """The step of the figure at which a reader has read all fields of each value."""
-READ = "reads it correctly ✓"
-MISREAD = "no error, 3 wrong fields ✗"
-REFUSED = "refuses it ✗"
+
+
+def read_results(reader):
+    """Return what the reader does with the versions 1, 3 and 4."""
+    lines = dict(line.split(": ", 1) for line in overlay().text(reader, END))
+    return [lines[f"version {version}"] for version in (1, 3, 4)]
+
+
+def test_the_records_are_the_same_commit():
+    records = [kg.decode(key, value) for key, value in RECORDS]
+    assert [record.value_version for record in records] == [1, 3, 4]
+    assert {(record.key, record.value.offset, record.value.metadata) for record in records} == {
+        (records[0].key, 35, "till 1")
+    }
+
+
+def test_a_reader_of_all_versions_reads_each_correctly():
+    assert read_results(KNOWS) == ["reads it correctly ✓"] * 3
+
+
+def test_a_reader_of_version_1_misreads_the_newer_versions_without_an_error():
+    assert read_results(EXPECTS_1) == [
+        "reads it correctly ✓",
+        "no error, 3 wrong fields ✗",
+        "no error, 3 wrong fields ✗",
+    ]
+
+
+def test_the_reader_of_version_3_fails_as_the_lesson_says():
+    """The length byte 07 and the letter t are one number: 0x0774 is 1908."""
+    assert "version 4 refused: expected a string of length 1908, found 32 more bytes" in overlay().text(EXPECTS_3, END)
 
 
 @pytest.mark.parametrize(
-    ("reader", "results"),
-    [
-        pytest.param(0, [READ, READ, READ], id="knows all versions"),
-        pytest.param(1, [READ, MISREAD, MISREAD], id="expects version 1"),
-        # Its own code says "Unknown offset schema version 4". Version 3 is new in 2.1.
-        pytest.param(4, [READ, REFUSED, REFUSED], id="Kafka 1.0.1"),
-        pytest.param(5, [READ, READ, REFUSED], id="Kafka 2.8.2: Unknown offset message version: 4"),
-    ],
+    ("reader", "refused"),
+    [(KAFKA_1_0_1, [False, True, True]), (KAFKA_2_8_2, [False, False, True])],
 )
-def test_what_a_reader_makes_of_the_versions_1_3_and_4(reader, results):
-    lines = dict(line.split(": ", 1) for line in overlay().text(reader, END))
-    assert [lines[f"version {version}"] for version in (1, 3, 4)] == results
+def test_old_brokers_refuse_what_they_do_not_know(reader, refused):
+    """Kafka's own code refuses these versions.
+
+    Version 4: 1.0.1 says "Unknown offset schema version 4" and 2.8.2 "Unknown offset message version: 4". Version 3 is
+    new in 2.1.
+    """
+    assert [result == "refuses it ✗" for result in read_results(reader)] == refused
 
 
 # Lesson 03, a segment: compared with the package's recovery of the same file.
@@ -99,6 +173,13 @@ RECOVERED = 2
 def list_results(lines):
     """Return the words at the right of each batch."""
     return [line.partition(": ")[2] for line in lines if line.startswith("offset")]
+
+
+def test_the_batches_are_those_of_the_log():
+    batches = list(kg.open_log(FOLDER))
+    assert len(batches) == 13
+    lines = [line.partition(" at byte ")[2] for line in segment().text(0, CHECKED) if line.startswith("offset")]
+    assert [int(line.partition(":")[0]) for line in lines] == [batch.position for batch in batches]
 
 
 def test_a_leader_epoch_goes_unnoticed_and_a_length_does_not():

@@ -52,6 +52,16 @@ def test_the_classic_coordinator_finds_the_groups_of_all_its_partitions():
     assert all(words.endswith(": offset 50") for words in read_groups(2, CLASSIC).values())
 
 
+def test_a_group_that_moved_back_finds_its_oldest_copy():
+    """shipping: partition 8 of 50, 58 of 60, 8 of 65. Its commit of 60 is in partition 58."""
+    assert [partition_for("shipping", count) for count in (50, 60, 65)] == [8, 58, 8]
+    words = read_groups(4, NEW)
+    assert words["shipping"] == "58 → 8: 50, old"
+    assert [group for group in SHOP if words[group].endswith("old")] == ["shipping"]
+    assert words["billing"] == "49: offset 60", "49 of 60 and 49 of 65"
+    assert words["mailer"] == "12 → 57: nothing"
+
+
 def test_a_typed_group_is_marked_with_its_cell_under_both_counts():
     content = grid().compute_content(" my-service ")
     homes = [partition_for("my-service", count) for count in (50, 60)]
@@ -63,6 +73,23 @@ def test_a_typed_group_is_marked_with_its_cell_under_both_counts():
 
 
 # Lesson 04: where an offset is after each step, and what the next broker answers after a power cut.
+
+
+def test_each_scene_has_the_places_of_both_coordinators():
+    """After the append, a fetch of 4.x reads the snapshot, and one of 3.9 the cache."""
+    assert power_cut().text(2, 0)[1:] == [
+        *("4.3.1, memory: 6", "4.3.1, snapshot: 5", "4.3.1, log: 5 6", "4.3.1, replica: 5", "4.3.1, answer: waits"),
+        *("3.9.2, in flight: 6", "3.9.2, cache: 5", "3.9.2, log: 5 6", "3.9.2, replica: 5", "3.9.2, answer: waits"),
+        "a fetch now returns: 5",
+    ]
+
+
+@pytest.mark.parametrize(("step", "answers"), [(0, "55"), (1, "55"), (2, "65"), (3, "66"), (4, "66")])
+def test_after_a_power_cut_the_next_broker_may_have_the_newest_record(step, answers):
+    """After the append, the record of 6 is in one log for certain. After the confirmation, the replica has it."""
+    whole, confirmed = answers
+    assert f"after a power cut, with the whole log: {whole}" in power_cut().text(step, 1)
+    assert f"after a power cut, with the confirmed records: {confirmed}" in power_cut().text(step, 1)
 
 
 def test_both_coordinators_leave_the_same():
@@ -95,6 +122,15 @@ def test_the_leader_answers_what_the_real_broker_answered(recorded):
         assert read_answer(phase, leader, 0) == f"offset {offset}"
 
 
+def test_the_four_answers_are_told_apart(recorded):
+    """A follower, a loading leader, an open transaction, and a group without offsets."""
+    assert recorded["stable_every_live_partition_named"]["fraud-check"]["orders-0"] == "UNSTABLE_OFFSET_COMMIT"
+    assert read_answer(3, 1, 2) == "UNSTABLE_OFFSET_COMMIT"
+    assert read_answer(3, 2, 0) == "NOT_COORDINATOR"
+    assert read_answer(2, 1, 1) == "COORDINATOR_LOAD_IN_PROGRESS"
+    assert read_answer(3, 1, 1) == "offset −1"
+
+
 def test_no_one_else_answers_with_an_offset():
     """In each phase, only the leader that has loaded the partition answers with an offset."""
     for phase in range(5):
@@ -102,7 +138,27 @@ def test_no_one_else_answers_with_an_offset():
         assert answering == ({LEADER_BY_PHASE[phase]} if phase in LEADER_BY_PHASE else set())
 
 
+def test_a_client_finds_the_new_leader():
+    """The broker that a client asks on its own: it loses its connection, is told to wait, and has its answer again."""
+    answers = [failover().text(phase, 0, 0)[-1].partition("answers: ")[2].split()[0] for phase in range(5)]
+    assert answers == ["offset", "no", "COORDINATOR_LOAD_IN_PROGRESS", "offset", "offset"]
+
+
 # Lesson 06, the lanes: sessions, deaths, and what a failover loses.
+
+NO_DEATH, LEADER_AFTER_8, LEADER_AFTER_12, OTHER_AFTER_7, OTHER_AFTER_15 = range(5)
+
+
+def read_text(event, death, failover=0):
+    """Return the lines after an event, counted from 1, by name."""
+    lines = (line.partition(": ") for line in lanes().text(event - 1, death, failover))
+    return {name: value for name, _, value in lines}
+
+
+def read_loss(event, death):
+    """Return what a failover loses after an event, if the coordinator dies."""
+    (line,) = [line for line in lanes().text(event - 1, death, 1) if line.startswith("a failover loses ")]
+    return line.removeprefix("a failover loses ")
 
 
 def find_removal(content, member):
@@ -112,6 +168,62 @@ def find_removal(content, member):
             if line.startswith(f"{member}: removed"):
                 return line
     return None
+
+
+def test_the_figure_tells_the_lessons_script():
+    """The events are those of the lesson. 3.9.2-rebalance, requests 9 to 18: which commits a rebalance refuses."""
+    events = course.play_script(course.TWO_CONSUMERS).events
+    for number, event in enumerate(events, 1):
+        if event.client:
+            expected = f"{event.client}: {event.request} → {event.response}"
+            assert read_text(number, NO_DEATH)["event"] == expected
+        assert read_text(number, NO_DEATH)["state"] == event.state
+    assert read_text(8, NO_DEATH)["event"].endswith("→ NONE")
+    assert read_text(12, NO_DEATH)["event"].endswith("→ REBALANCE_IN_PROGRESS")
+
+
+def test_a_dead_leader_is_removed_when_its_session_ends():
+    """Its last sign of life is the heartbeat at 10 s, and its session lasts 10 s. The refused commit does not count."""
+    assert "removed" not in read_text(14, LEADER_AFTER_12)["billing-1"]
+    text = read_text(15, LEADER_AFTER_12)
+    assert (text["time"], text["billing-1"]) == ("20 s", "removed at 20 s")
+    assert read_text(17, LEADER_AFTER_12)["state"] == "Stable, generation 3, 1 member"
+
+
+def test_an_accepted_commit_is_a_sign_of_life():
+    """The commit at 6 s was accepted, so the session ends at 16 s, and the join phase ends with it."""
+    text = read_text(10, LEADER_AFTER_8)
+    assert (text["time"], text["billing-1"]) == ("16 s", "removed at 16 s")
+    assert text["state"] == "CompletingRebalance, generation 2, 1 member"
+
+
+def test_the_session_of_a_waiting_member_starts_at_the_end_of_the_join_phase():
+    """GroupCoordinator.onCompleteJoin of 3.9 schedules the heartbeat of each member. The join phase ends at 9 s."""
+    assert read_text(9, OTHER_AFTER_7)["billing-2"] == "JoinGroup waits"
+    assert read_text(10, OTHER_AFTER_7)["time"] == "9 s"
+    assert read_text(12, OTHER_AFTER_7)["billing-2"] == "removed at 19 s"
+
+
+def test_a_rebalance_in_progress_is_lost_and_a_finished_one_is_not():
+    """The log has one record for each finished rebalance (GroupMetadataManager.storeGroup)."""
+    loaded = "the next coordinator loads"
+    for event in (10, 11, 12, 13):
+        assert read_text(event, NO_DEATH, 1)[loaded] == "Stable, generation 1: billing-1-1 (leads)"
+        assert read_loss(event, NO_DEATH).startswith("generation 2, the rebalance, the member billing-2-2")
+    assert read_text(14, NO_DEATH, 1)[loaded].startswith("Stable, generation 2: ")
+    assert read_loss(14, NO_DEATH) == "nothing, but every session starts again"
+
+
+def test_a_member_that_died_comes_back_with_a_failover():
+    """The removal is in the log only after the next rebalance has finished."""
+    assert read_text(17, OTHER_AFTER_15)["billing-2"] == "removed at 22 s"
+    assert "billing-2-2" in read_text(17, OTHER_AFTER_15, 1)["the next coordinator loads"]
+    assert read_loss(17, OTHER_AFTER_15).endswith("the removal of billing-2-2")
+    assert "billing-2-2" not in read_text(20, OTHER_AFTER_15, 1)["the next coordinator loads"]
+
+
+def test_what_a_failover_loses_is_folded_until_the_coordinator_dies():
+    assert not any("coordinator loads" in line for line in lanes().first_scene.text)
 
 
 def test_a_typed_death_is_computed():
@@ -156,6 +268,21 @@ def test_since_2_4_the_group_decides(commit, retention):
     assert "Kafka 2.4+: the offset exists" in expiry().text(LAST_STEP, commit, STAYS, retention)
 
 
+def test_a_deletion_is_shown_on_its_day_and_not_before():
+    """The first scene asks the prediction of the lesson: commit on day 0, departure on day 4, retention of 7 days."""
+    for step, option in enumerate(expiry().content.controls[0].options):
+        day = int(option.removeprefix("day "))
+        expected = ["day 7"] * (day >= 7) + ["day 11"] * (day >= 11)
+        assert read_days(0, LEAVES_ON_4, 0, step) == expected
+    assert expiry().first_scene.caption.endswith("On which day is it deleted?")
+    assert "11" not in expiry().first_scene.caption
+
+
+def test_a_clock_counts_the_days():
+    """The figure opens on day 5. The group is Empty since day 4."""
+    assert {"since the commit: 5 of 7 days", "since Empty: 1 of 7 days"} <= set(expiry().first_scene.text)
+
+
 # Lesson 13: the epochs of the shop's consumer group, record by record.
 
 
@@ -175,3 +302,16 @@ def test_a_partition_has_one_owner_in_every_scene():
         owned = [line for line in scene.text if " has: " in line or " must revoke: " in line]
         partitions = [line.partition(": ")[2] for line in owned]
         assert len(partitions) == len(set(partitions))
+
+
+def test_the_group_epoch_is_never_below_the_assignment_epoch():
+    for scene in epochs().content.scenes.values():
+        by_name = dict(line.split(": ") for line in scene.text if line.startswith(("group epoch", "assignment epoch")))
+        assert int(by_name["group epoch"]) >= int(by_name["assignment epoch"])
+
+
+def test_a_member_has_no_state_before_its_first_current_assignment():
+    """Record 0 is the member (5), and record 4 its current assignment (8). Only type 8 contains a state."""
+    assert "state of loyalty-1: no state yet" in epochs().text(1)
+    assert "state of loyalty-1: no state yet" in epochs().text(4)
+    assert "state of loyalty-1: Stable" in epochs().text(5)

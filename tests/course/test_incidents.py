@@ -328,6 +328,42 @@ def test_dark_monitor(seed, write_log):
     assert read_as_old_program(value) == (answer("dark_length"), False)
 
 
+def read_as_commit_key(key):
+    """Return the error of a program that reads every key as the key of a commit, or None."""
+    rest = key[2:]
+    for name in ("group", "topic"):
+        if len(rest) < 2:
+            return f"{name}: expected 2 bytes, found {len(rest)}"
+        length = int.from_bytes(rest[:2], "big")
+        rest = rest[2:]
+        if len(rest) < length:
+            return f"{name}: expected {length} byte, found {len(rest)}"
+        rest = rest[length:]
+    return None
+
+
+@pytest.mark.parametrize("seed", first_quickly([SEED, 1, 2]))
+def test_parse_errors(seed, write_log):
+    """A program that does not skip control batches fails at each marker, with one message for commits and aborts."""
+    folder = write_log("parse_errors", seed)
+    errors = []
+    group_of_producer = {}
+    for batch in kg.open_log(folder / "__consumer_offsets-30"):
+        for record in batch.records:
+            error = read_as_commit_key(record.key)
+            if error is not None:
+                errors.append((record.offset, group_of_producer[batch.producer_id], error))
+            elif batch.is_transactional:
+                group_of_producer[batch.producer_id] = kg.decode(record.key, record.value).key.group
+    offset, group, _ = errors[0]
+    assert offset == answer("parse_first_offset")
+    assert group == answer("parse_group")
+    assert len(errors) == answer("parse_unreadable")
+    messages = Counter(error for *_, error in errors)
+    assert messages["topic: expected 2 bytes, found 0"] == answer("parse_second_message")
+    assert {line.split("key version 0: ")[1] for line in server_lines(find_incident("parse_errors"))} == set(messages)
+
+
 def follow_transactions(batches, group, *, deletes_pending=False, newest=None):
     """Return the committed offsets of a group and the pending ones of each producer, by topic-partition.
 

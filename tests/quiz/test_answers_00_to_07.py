@@ -10,6 +10,7 @@ import pytest
 import kafkagroups as kg
 from kafkagroups import course
 from kafkagroups.coordinator import Errors, OffsetCommit, TopicPartition, offset_for_leader_epoch
+from tests.handmade import CONTROL, TRANSACTIONAL, ControlType, encode_control_key
 from tests.quiz.pages import find_answer, read_bytes, read_quiz, solve
 
 ORDERS_0 = TopicPartition("orders", 0)
@@ -24,6 +25,26 @@ def test_01_a_commit_in_hex():
     record = kg.decode(*read_bytes("01", 1))
     value = record.value
     assert find_answer("01", 1) == f"`{record.key.group}`, offset {value.offset}, leader epoch {value.leader_epoch}"
+
+
+def test_01_the_tombstone_of_a_group():
+    record = kg.decode(*read_bytes("01", 2), None)
+    assert (record.type, record.key.group, record.value) == (2, "tea", None)
+
+
+def test_01_empty_metadata_can_be_read_and_null_metadata_cannot():
+    key, value = read_bytes("01", 1)
+    length_and_text = bytes.fromhex("00 02 6f 6b")
+    assert kg.decode(key, value.replace(length_and_text, b"\x00\x00")).value.metadata == ""
+    with pytest.raises(kg.InvalidRecord):
+        kg.decode(key, value.replace(length_and_text, b"\xff\xff"))
+
+
+def test_01_key_type_0_with_value_version_3():
+    """Kafka 4.3.1 refuses this record, and 3.9.2 reads it."""
+    key, value = read_bytes("01", 1)
+    with pytest.raises(kg.InvalidRecord):
+        kg.decode(b"\x00\x00" + key[2:], value)
 
 
 def test_02_hash_and_partition():
@@ -46,6 +67,14 @@ def test_03_the_next_batch():
 def test_03_varints():
     numbers = [solve("read_varint", data, 0)[0] for data in (b"\xd2\x01", b"\x03")]
     assert find_answer("03", 2) == f"{numbers[0]} and {numbers[1]}".replace("-", "−")
+
+
+def test_03_attributes_and_markers():
+    """zstd is 4. The key of an abort marker has the type 0."""
+    zstd = 4
+    assert TRANSACTIONAL | zstd == 0x14
+    assert TRANSACTIONAL | CONTROL == 0x30
+    assert encode_control_key(ControlType.ABORT) == bytes(4)
 
 
 @pytest.mark.parametrize("kafka", ["3.9.2", "4.3.1"])
@@ -96,6 +125,10 @@ def test_06_the_vote():
     lists = [part.split(", ") for part in re.findall(r"`([a-z, ]+)`", read_quiz("06")[3])]
     assert len(lists) == 3
     assert find_answer("06", 3) == f"`{solve('select_protocol', lists)}`"
+
+
+def test_06_the_last_sign_of_life():
+    assert find_answer("06", 1) == str(10 + 45)
 
 
 def test_06_the_end_of_the_join_phase():

@@ -8,8 +8,7 @@ from types import SimpleNamespace
 
 import kafkagroups as kg
 from kafkagroups import course
-from tests.groups.test_modern import current, record
-from tests.handmade import commit_record, consumer_epoch, consumer_member, generation, group_tombstone
+from tests.handmade import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue, consumer_group
 from tests.quiz.pages import find_answer, read_bytes, read_quiz, read_table, solve, write_log
 
 
@@ -64,16 +63,41 @@ def test_10_what_remains():
     assert find_answer("10", 1) == f"{', '.join(first)} and {last}"
 
 
+def test_10_passes_and_horizons():
+    """A horizon is the time of a pass plus 24 hours. The first later pass at or after it removes the record."""
+    passes = (6, 20, 29, 31, 60)
+    removed_by = next(number for number, hour in enumerate(passes, 1) if hour >= passes[0] + 24)
+    assert find_answer("10", 3) == str(removed_by)
+    passes = (0, 10, 20, 40)
+    removed_by = next(number for number, hour in enumerate(passes, 1) if hour >= passes[1] + 24)
+    assert find_answer("10", 4) == str(removed_by)
+
+
+def encode_commit(group, offset):
+    return kg.encode(kg.Record(1, OffsetCommitKey(group, "t", 0), OffsetCommitValue(offset), 3))
+
+
 def test_11_both_coordinators_load_the_log(tmp_path):
     """Record 3 is the tombstone of a group without the tombstone of its offset."""
-    records = [commit_record(5), generation(1, protocol=None), commit_record(7), group_tombstone()]
-    folder = write_log(tmp_path / "__consumer_offsets-0", [[kg.encode(each)] for each in records])
+    group = kg.encode(kg.Record(2, GroupMetadataKey("g"), GroupMetadataValue("consumer", 1, "range", None, 0, ()), 3))
+    deleted = kg.encode(kg.Record(2, GroupMetadataKey("g"), None, None))
+    batches = [[encode_commit("g", 5)], [group], [encode_commit("g", 7)], [deleted]]
+    folder = write_log(tmp_path / "__consumer_offsets-0", batches)
     partition = kg.TopicPartition("t", 0)
     found = {}
     for coordinator in ("new", "classic"):
         loaded = kg.load(folder, coordinator=coordinator).get("g")
         found[coordinator] = loaded.offsets[partition].offset if loaded else "−1"
     assert find_answer("11", 2) == f"4.x: {found['new']}. Classic: {found['classic']}"
+
+
+def test_11_and_12_seconds():
+    per_second = 0.4
+    assert find_answer("11", 1) == f"{(1.2 + 0.4 + 2.0) / per_second:.0f}"
+    assert find_answer("11", 3) == str(9 + 45)
+    assert find_answer("12", 1) == f"{10 * 0.4 / per_second:.0f} seconds, and {2 * 0.4 / per_second:.0f} seconds"
+    assert find_answer("12", 3) == str(1_000_000 // 250_000)
+    assert find_answer("12", 4) == f"{18 / (1 / 5 - 1 / 50):.0f}"
 
 
 def test_12_merged_parts():
@@ -100,18 +124,28 @@ def test_13_the_states_of_three_groups():
 
 def test_13_the_order_of_tombstones(tmp_path):
     """Only the order of one partition loads."""
-    others = [
-        record(7, {"topicPartitions": []}, "m"),
-        record(6, {"assignmentEpoch": 2, "assignmentTimestamp": 0}),
-        record(8, current([], epoch=2), "m"),
-    ]
-    created = [consumer_member(), consumer_epoch(2), *map(kg.from_json, others)]
-    keys = {each.type: each.key for each in created}
+    member = consumer_group.ConsumerGroupMemberMetadataValue(client_id="c", client_host="/h")
+    target = consumer_group.ConsumerGroupTargetAssignmentMemberValue()
+    current = consumer_group.ConsumerGroupCurrentMemberAssignmentValue(2, 1, 0, (), ())
+    keys = {
+        5: consumer_group.ConsumerGroupMemberMetadataKey("g", "m"),
+        3: consumer_group.ConsumerGroupMetadataKey("g"),
+        7: consumer_group.ConsumerGroupTargetAssignmentMemberKey("g", "m"),
+        6: consumer_group.ConsumerGroupTargetAssignmentMetadataKey("g"),
+        8: consumer_group.ConsumerGroupCurrentMemberAssignmentKey("g", "m"),
+    }
+    values = {
+        5: member,
+        3: consumer_group.ConsumerGroupMetadataValue(2),
+        7: target,
+        6: consumer_group.ConsumerGroupTargetAssignmentMetadataValue(2),
+        8: current,
+    }
+    created = [kg.encode(kg.Record(number, keys[number], values[number], 0)) for number in keys]
     loaded = []
     for letter, order in re.findall(r"^- ([A-C]): ([\d, ]+)$", read_quiz("13")[4], re.M):
-        tombstones = [kg.Record(number, keys[number], None, None) for number in map(int, order.split(", "))]
-        batches = [list(map(kg.encode, created)), *([kg.encode(each)] for each in tombstones)]
-        folder = write_log(tmp_path / letter / "__consumer_offsets-0", batches)
+        deleted = [kg.encode(kg.Record(int(number), keys[int(number)], None, None)) for number in order.split(", ")]
+        folder = write_log(tmp_path / letter / "__consumer_offsets-0", [created, *([pair] for pair in deleted)])
         if not kg.load(folder, coordinator="new").failed:
             loaded.append(letter)
     assert loaded == [find_answer("13", 4)]

@@ -1,5 +1,7 @@
 """`plan_rescue`: the offsets are those of `load`, and what is left out follows from the fates of the records."""
 
+import struct
+
 import pytest
 
 import kafkagroups as kg
@@ -15,11 +17,15 @@ from tests.handmade import (
     OffsetCommitValue,
     encode_batch,
     encode_marker,
-    share_group,
     write_segment,
 )
 
 DATA = "data/harbour"
+GROUP_TYPES = {*range(18), *range(19, 24)}
+"""The record types of a group coordinator, in all versions of Kafka."""
+ORDER = ["pending", "aborted", "hidden", "share group", "other partition", "load failed", "ignored"]
+
+
 PLANNED = ("offset", "metadata", "leader_epoch", "record_offset")
 """The fields of an offset that a plan has."""
 
@@ -67,6 +73,93 @@ def check_against_load(plan, groups):
             assert {key for key, entry in left_out.items() if entry["why"] == "hidden"} == hidden - pending
 
 
+def name_in_key(key):
+    """The record type and the group in the bytes of a key: an int16, and a text with an int16 for its size.
+
+    Source: the schemas of Kafka's keys. Every key of these types begins like this. None: it is no such key.
+    """
+    try:
+        record_type, size = struct.unpack_from(">hh", key)
+        name = key[4 : 4 + size].decode()
+    except (struct.error, UnicodeDecodeError):
+        return None
+    is_whole = len(key) >= 4 + size and size >= 0
+    return (record_type, name) if record_type in GROUP_TYPES and is_whole else None
+
+
+def offset_key_of(key):
+    """The group and the topic-partition in the bytes of a key of type 0 or 1; None for other bytes."""
+    named = name_in_key(key)
+    if named is None or named[0] > 1:
+        return None
+    rest = key[4 + len(named[1].encode()) :]
+    try:
+        (size,) = struct.unpack_from(">h", rest)
+        return named[1], f"{rest[2 : 2 + size].decode()}-{struct.unpack_from('>i', rest, 2 + size)[0]}"
+    except (struct.error, UnicodeDecodeError):
+        return None
+
+
+def unreadable_commits(folder, rows, groups):
+    """The commits whose key can be read, but not their value: by group and topic-partition, (partition, offset)."""
+    keys = kg.record_table(folder, table="records", coordinator=groups.coordinator).read_all().to_pylist()
+    found = {}
+    for row, record in zip(rows, keys, strict=True):
+        named = record["key"] and offset_key_of(record["key"])
+        partition = None if row["partition"] == -1 else row["partition"]
+        if not named or row["control"] or partition not in groups.failed:
+            continue
+        if row["error"]:
+            found[partition, *named] = row["offset"]
+        else:
+            found.pop((partition, *named), None)
+    return {(group, key): (partition, offset) for (partition, group, key), offset in found.items()}
+
+
+def named_groups(folder, groups):
+    """Every group that a key of the log names, from the bytes of the keys."""
+    table = kg.record_table(folder, table="records", coordinator=groups.coordinator).read_all()
+    names = set()
+    for row in table.to_pylist():
+        named = None if row["control"] or not row["key"] else name_in_key(row["key"])
+        if named and (named[0] > 1 or offset_key_of(row["key"])):
+            names.add(named[1])
+    return names
+
+
+def left_out_by_fates(rows, groups, coordinator):
+    """What the table `fates` says, by group and topic-partition: why, committed offset, partition, record offset."""
+    effects = {}
+    commits = []
+    for row in rows:
+        if row["type"] not in (0, 1) or row["topic"] is None or row["error"]:
+            continue
+        partition = None if row["partition"] == -1 else row["partition"]
+        key = (partition, row["group"], f"{row['topic']}-{row['topic_partition']}")
+        is_pending = row["transactional"] if coordinator == "classic" else row["producer_id"] is not None
+        if not is_pending or row["fate"] == "wins":
+            effects[key] = row["offset"]
+        if row["committed_offset"] is not None:
+            commits.append((key, row))
+    found = {}
+    for (partition, group, key), row in commits:
+        why = row["fate"]
+        if why in ("aborted", "ignored") and row["offset"] < effects.get((partition, group, key), -1):
+            continue
+        if why == "ignored":
+            loaded = groups.get(group)
+            if partition in groups.failed:
+                why = "load failed"
+            elif loaded is None or loaded.partition != partition:
+                why = "other partition"
+            elif loaded.type == "share":
+                why = "share group"
+        if why in ORDER:
+            entry = (ORDER.index(why), -row["offset"], why, row["committed_offset"], partition, row["offset"])
+            found.setdefault(group, {}).setdefault(key, []).append(entry)
+    return {group: {key: min(entries)[2:] for key, entries in keys.items()} for group, keys in found.items()}
+
+
 @pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["runs", "crafted", "cleaner", "releases"])
@@ -82,6 +175,29 @@ def test_captured_logs(family):
                 assert kg.plan_rescue(folder, coordinator, engine="auto").to_json() == plan.to_json()
                 assert plan.problems == groups.problems
                 whys |= {entry.why for group in plan.groups.values() for entry in group.left_out.values()}
+                rows = kg.record_table(folder, coordinator=coordinator, engine="auto").read_all().to_pylist()
+                wanted = left_out_by_fates(rows, groups, coordinator)
+                given = {
+                    name: {
+                        str(key): (entry.why.value, entry.offset, entry.partition, entry.record_offset)
+                        for key, entry in group.left_out.items()
+                        if entry.offset is not None
+                    }
+                    for name, group in plan.groups.items()
+                }
+                assert {name: entries for name, entries in given.items() if entries} == wanted
+                assert set(plan.groups) == named_groups(folder, groups)
+                unreadable = {
+                    place: offsets
+                    for place, offsets in unreadable_commits(folder, rows, groups).items()
+                    if place[1] not in wanted.get(place[0], {})
+                }
+                assert unreadable == {
+                    (name, str(key)): (entry.partition, entry.record_offset)
+                    for name, group in plan.groups.items()
+                    for key, entry in group.left_out.items()
+                    if entry.why.name == "UNREADABLE"
+                }
     names = {why.name for why in whys}
     assert "PENDING" in names
     if family == "crafted":
@@ -176,14 +292,6 @@ def test_records_in_a_partition_that_does_not_answer(plan_log):
     """The home of group g is another partition of 49, so the new coordinator does not answer for it."""
     given = plan_log(commit(0, 5), coordinator="new", partitions=49)
     assert given == (None, {"why": "other partition", "offset": 5, "partition": 3, "record_offset": 0})
-
-
-def test_a_commit_of_a_share_group(plan_log):
-    """A share group has its offsets elsewhere (KIP-932), so the new coordinator ignores this one."""
-    value = share_group.ShareGroupMetadataValue(2, 1)
-    epoch = kg.encode(kg.Record(11, share_group.ShareGroupMetadataKey("g"), value, 0))
-    given = plan_log(encode_one(0, *epoch), commit(1, 5), coordinator="new")
-    assert given == (None, {"why": "share group", "offset": 5, "partition": 3, "record_offset": 1})
 
 
 def test_a_group_without_records_that_count_is_listed(plan_group):

@@ -37,6 +37,15 @@ def test_the_tables_are_the_loaders(session, run, coordinator):
     check_tables(kgs.load(path, coordinator, session=session), path, coordinator)
 
 
+@pytest.mark.parametrize(
+    ("coordinator", "partitions"), [("classic", None), ("new", None), ("new", 400), ("classic", 400)]
+)
+def test_a_group_in_two_partitions_is_answered_as_by_one_broker(session, foreign, coordinator, partitions):
+    """Only the partitions that share a group are loaded together, as in kafkagroups.load."""
+    tables = kgs.load(foreign, coordinator, partitions=partitions, session=session)
+    assert check_tables(tables, foreign, coordinator, partitions).elsewhere
+
+
 def test_a_frame_may_be_asked_again(session):
     """The filter of one query does not affect the next query on the same frame, or a union with itself."""
     kgs.register(session)
@@ -133,8 +142,8 @@ def test_the_fall_back_starts_java_without_the_missing_module(tmp_path):
 
 
 @pytest.mark.cluster
-def test_executors_without_the_package(tmp_path):
-    """The result is right on two executors without the package.
+def test_executors_without_the_package_one_of_them_killed(tmp_path):
+    """The result is right on executors without the package, even if one of them is killed at work.
 
     They have no native engine either, and one line says so.
     """
@@ -150,7 +159,7 @@ def test_executors_without_the_package(tmp_path):
     home.mkdir()
     for part in Path(pyspark.__file__).parent.iterdir():
         (home / part.name).symlink_to(part)  # Spark keeps its executors' files below its home
-    summary = synth.write(tmp_path / "log", 30_000)
+    summary = synth.write(tmp_path / "log", 300_000)
     env = {**os.environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": str(bare / "bin" / "python")}
     env.pop("PYTHONPATH", None)
     job = [sys.executable, str(Path(__file__).with_name("cluster_job.py")), str(tmp_path / "log")]
@@ -159,6 +168,7 @@ def test_executors_without_the_package(tmp_path):
     assert "executors have no native engine" in done.stderr
     said = json.loads(done.stdout)
     assert said["without"] == ["ModuleNotFoundError: No module named 'kafkagroups'"]
+    assert len(said["executors"]) == 2 and said["killed"][0] in said["executors"] and said["failed_tasks"]
     groups = kg.load(tmp_path / "log", partitions=50)
     assert said["rows"] == sorted(
         [name, tp.topic, tp.partition, offset.offset, offset.record_offset]

@@ -149,7 +149,7 @@ class ExpiryChart(Figure):
 
         choose = partial(Control, is_sequence=False)
         controls = (
-            Control("step", "step", tuple(f"day {day}" for day in _DAYS), initial=5),
+            Control("step", "step", tuple(f"day {day}" for day in _DAYS), initial=4),
             choose("commit", "the commit is on", tuple(f"day {day}" for day in _COMMIT_DAYS)),
             choose("members", "the member", tuple(_MEMBERS)),
             choose("retention", "retention", tuple(f"{days} days" for days in _RETENTIONS)),

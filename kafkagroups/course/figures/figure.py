@@ -95,19 +95,19 @@ class Content:
     """Everything that a figure shows.
 
     Every scene has the same `height`, so that the page below the figure does not move. `scenes` has one for each
-    combination of options, in the order of `controls`, of which there is at least one. The kernel answers a value of
-    `free_input` with new scenes. `legend` has boxes that stand below the picture. Their keys say what they mean. In a
-    narrow column, the picture has the layout `narrow`. With `has_bytes`, its font
-    is one in which each character has the same width.
+    combination of options, in the order of `controls`, of which there is at least one. In a narrow column, the picture
+    has the layout `narrow`. The kernel answers a value of `free_input` with new scenes. `legend` has boxes that stand
+    below the picture. Their keys say what they mean. With `has_bytes`, all characters of a box have the same width,
+    except those of its first line.
     """
 
     title: str
     height: float
     controls: tuple[Control, ...]
     scenes: Mapping[tuple[int, ...], Scene]
+    narrow: tuple[Part, ...]
     free_input: FreeInput | None = None
     legend: tuple[Box, ...] = ()
-    narrow: tuple[Part, ...] = ()
     has_bytes: bool = False
 
     @classmethod

@@ -161,6 +161,17 @@ def test_a_group_of_a_refused_commit_shows_with_the_next_batch_of_the_partition(
     assert kafka.listed() == {"other"}
 
 
+def test_a_transactional_commit_has_the_time_of_the_coordinator(kafka):
+    """A TxnOffsetCommit has no timestamp, unlike an OffsetCommit v1 (OffsetAndMetadata.fromRequest, 4.3.1)."""
+    answer = kafka.coordinator.txn_offset_commit(
+        "g", {ORDERS: OffsetCommit(5, timestamp=7)}, transactional_id="t", producer_id=7, producer_epoch=0
+    )
+    assert kafka.error(answer) == {Errors.NONE}
+    *_, batch = kafka.read(0)
+    (record,) = batch.records
+    assert kg.decode(record.key, record.value).value.commit_timestamp == kafka.clock.now_ms
+
+
 def test_a_sweep_deletes_a_group_without_records_too(kafka):
     kafka.coordinator.offset_commit("ghost", {ORDERS: OffsetCommit(1, TOO_LARGE)})
     kafka.coordinator.start_expiration(1000)

@@ -71,8 +71,8 @@ def test_a_lesson_runs_in_the_browser(page, lab, course, lesson):
     assert page.locator(".jp-RenderedText[data-mime-type='application/vnd.jupyter.error']").count() == 0
     check_that_saving_changes_no_metadata(page, course, lesson)
     (SCREENS / "live").mkdir(parents=True, exist_ok=True)
-    if lesson == "01_records":
-        type_a_byte(page, scroll_to(page, ".kg-figure"))
+    if lesson in USES:
+        USES[lesson](page, scroll_to(page, ".kg-figure"))
     for width, theme in ((1280, "light"), (700, "dark")):
         page.set_viewport_size({"width": width, "height": 900})
         page.evaluate(CHANGE_THEME, THEMES[theme])
@@ -90,7 +90,48 @@ def test_a_term_leads_to_the_glossary(page, lab):
     scroll_to(page, "a[href*='glossary.md'][href$='#record']").click()
     heading = page.locator(".jp-MarkdownViewer h2", has_text=re.compile("^record(¶)?$"))
     expect(heading).to_be_in_viewport()
+    page.screenshot(path=SCREENS / "glossary.png")
     assert page.outside == []
+
+
+def test_the_first_ten_minutes(page, lab, course):
+    """README: the first decoded record, the first moved figure, the first incident. The page is used by hand."""
+    open_lesson(page, lab, "00_start_here")
+    run_until(page, "kg.decode(")
+    expect(page.locator(".jp-OutputArea-output", has_text="partition 2")).to_contain_text("offset    42")
+    open_lesson(page, lab, "01_records")
+    run_until(page, "course.RecordRibbon(")
+    figure = page.locator(".kg-figure")
+    figure.get_by_role("button", name="next").click()
+    expect(figure.locator(".kg-place")).to_have_text("field 3 of 15: key: group")
+    open_lesson(page, lab, "14_forensics")
+    run_until(page, 'course.run_command("kafkagroups stats')
+    page.screenshot(path=SCREENS / "first-incident.png")
+    expect(page.locator(".jp-OutputArea-output", has_text="price-ticker")).to_contain_text("3336000", timeout=30_000)
+    assert (course / "notebooks" / "incidents" / "01-growing-partition" / "symptoms.md").is_file()
+    assert page.outside == []
+
+
+def run_until(page, code):
+    """Press Shift + Enter in the cells from the first to the first one that contains `code`, and wait for its end."""
+    cells = page.evaluate(
+        """() => {
+            const cells = window.jupyterapp.shell.currentWidget.content.model.cells;
+            return Array.from({length: cells.length}, (_, i) => cells.get(i).sharedModel.getSource());
+        }"""
+    )
+    last = next(number for number, source in enumerate(cells) if code in source)
+    page.evaluate("() => window.jupyterapp.commands.execute('notebook:clear-all-cell-outputs')")
+    page.evaluate("() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 0; }")
+    page.locator(".jp-Notebook .jp-Cell").first.click()
+    for number in range(last + 1):
+        page.keyboard.press("Shift+Enter")
+        page.wait_for_function(
+            "number => window.jupyterapp.shell.currentWidget.content.activeCellIndex === number", arg=number + 1
+        )
+        page.wait_for_timeout(100)  # JupyterLab moves the focus to the next cell.
+    page.wait_for_timeout(500)
+    page.wait_for_function(KERNEL)
 
 
 def count_figures(lesson):
@@ -178,7 +219,7 @@ def type_a_byte(page, figure):
     expect(place).to_have_text("field 3 of 15: key: group")
     figure.get_by_role("slider").focus()
     page.keyboard.press("ArrowRight")
-    expect(place).to_have_text("field 3 of 15: key: group")
+    expect(place).to_have_text("field 4 of 15: key: length of topic")
     figure.get_by_role("combobox", name="changed byte").select_option(index=5)
     expect(shown).to_contain_text("offset: 35 → 36")
     field = figure.get_by_role("textbox", name="change a byte")
@@ -191,3 +232,68 @@ def type_a_byte(page, figure):
     expect(figure.get_by_role("status")).to_have_text("")
     expect(figure.get_by_role("textbox", name="change a byte")).to_be_focused()
     page.screenshot(path=SCREENS / "figure-typed-byte.png")
+
+
+def type_a_group(page, figure):
+    """Lesson 02: the hash of "reports" is 1094603199, so its partition is 49 of 50, and 39 of 60."""
+    shown = figure.locator("svg")
+    expect(shown).not_to_contain_text("reports")
+    figure.get_by_role("slider").focus()
+    page.keyboard.press("Home")
+    field = figure.get_by_role("textbox", name="mark a group id")
+    field.fill("reports")
+    page.keyboard.press("Enter")
+    expect(shown).to_contain_text("partition 49")
+    figure.get_by_role("button", name="next").click()
+    expect(shown).to_contain_text("49 → 39")
+    field.fill(" ")
+    page.keyboard.press("Enter")
+    expect(figure.get_by_role("status")).to_contain_text("expected a group id")
+    page.screenshot(path=SCREENS / "figure-typed-group.png")
+
+
+def cut_the_power(page, figure):
+    """Lesson 04: the figure is live. Its buttons and the keyboard step, and its alternatives cut the power."""
+    place = figure.locator(".kg-place")
+    caption = figure.locator(".kg-caption")
+    expect(place).to_have_text("step 3 of 5: 6 appended")
+    expect(caption).to_contain_text("a fetch still returns 5")
+    figure.get_by_role("slider").focus()
+    page.keyboard.press("Home")
+    expect(place).to_have_text("step 1 of 5: 5 is committed")
+    figure.get_by_role("button", name="next").click()
+    expect(place).to_have_text("step 2 of 5: 6 checked")
+    figure.get_by_role("slider").focus()
+    page.keyboard.press("ArrowRight")
+    expect(place).to_have_text("step 3 of 5: 6 appended")
+    figure.get_by_role("radio", name="cut after this step").check()
+    expect(caption).to_contain_text("The next broker has the whole log, or the part that the replica confirmed.")
+    expect(figure.locator(".kg-line").filter(has_text="the next broker answers 6 or 5").first).to_be_visible()
+    page.screenshot(path=SCREENS / "figure-in-lesson.png")
+
+
+def type_a_death(page, figure):
+    """Lesson 06: the join phase ends at 7 s. A member that dies at 9 s is removed at 17 s."""
+    shown = figure.locator(".kg-view")
+    field = figure.get_by_role("textbox", name="place a death")
+    field.fill("billing-1 at 14")
+    page.keyboard.press("Enter")
+    expect(figure.get_by_role("status")).to_contain_text("has already left")
+    field.fill("billing-1 at 9")
+    page.keyboard.press("Enter")
+    expect(figure.get_by_role("status")).to_have_text("")
+    expect(shown).to_contain_text("billing-1 dies")
+    figure.get_by_role("slider").focus()
+    page.keyboard.press("End")
+    expect(shown).to_contain_text(re.compile(r"removed\s*at 17 s"))
+    page.screenshot(path=SCREENS / "figure-typed-death.png")
+    page.keyboard.press("Home")
+
+
+USES = {
+    "01_records": type_a_byte,
+    "02_partitions": type_a_group,
+    "04_storing": cut_the_power,
+    "06_the_groups_life": type_a_death,
+}
+"""What a reader does with the first figure of a lesson, after the cells have run."""

@@ -28,7 +28,7 @@ CEILINGS = {
     "history": 5195,
     "html_report": 462,
     "kafka_tools": 414,
-    "loading": 2077,
+    "loading": 2078,
     "log": 2419,
     "records": 1881,
     "repair": 2235,

@@ -93,7 +93,8 @@ class Engine:
         """
         thread_count = min(threads or os.cpu_count() or 1, len(logs))
         needs_workers = self.name == "python"
-        has_workers = self is PYTHON and bool(sys.executable) and not hasattr(sys, "frozen")  # It would start itself.
+        is_frozen = hasattr(sys, "frozen")  # Such a program would start itself as its worker.
+        has_workers = self is PYTHON and bool(sys.executable) and not is_frozen
         if thread_count <= 1 or (needs_workers and (not has_workers or sum(log.size for log in logs) < MIN_SIZE)):
             for log in logs:
                 yield self.fold(log, dialect, stop, count_bytes=count_bytes)

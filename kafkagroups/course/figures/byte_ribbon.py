@@ -10,7 +10,7 @@ from itertools import groupby, product
 from operator import attrgetter
 from typing import Any
 
-from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput, Part
+from kafkagroups.course.figures.figure import NARROW_WIDTH, Content, Control, Figure, FreeInput, Part
 from kafkagroups.course.figures.marks import KEY, WIDTH, Box, Label, Line, Mark, Scene, Tone, measure_text
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.helpers import escape
@@ -24,7 +24,6 @@ _BLOCK_HEIGHT = 42
 _STRIP_HEIGHT = 5
 _ROW_HEIGHT = _BLOCK_HEIGHT + _STRIP_HEIGHT + 4
 _GAP = 4
-_NARROW_WIDTH = 340
 _SECONDS_PER_ROW = 0.35
 _SHOWN_BYTES = (11, 8)
 """How many bytes a block shows at most, and at most if it then still stands in the row of the block before it."""
@@ -182,7 +181,7 @@ def narrow_rows(places: Sequence[Place]) -> Iterator[Part]:
         bottom = waiting[0].y + _ROW_HEIGHT - 2
         while waiting:
             left = waiting[0].x
-            fitting = [place for place in waiting if place.x + place.width - left <= _NARROW_WIDTH]
+            fitting = [place for place in waiting if place.x + place.width - left <= NARROW_WIDTH]
             del waiting[: len(fitting)]
             right = waiting[0].x if waiting else WIDTH
             yield Part(left - _GAP, top, right - _GAP, bottom, (0, y))

@@ -242,9 +242,9 @@ function moveHome(group, copy, isLate) {
   group.classList.toggle("kg-last", isLate);
 }
 
-// Draws the marks of a scene. A mark whose key was there
-// before keeps its element, so the style sheet moves it. An element that is inserted again would jump, so only those in
-// the wrong place are. Returns how many ms the marks take until they are there.
+// Draws the marks of a scene, and returns how many ms they take until they are there. A mark whose key was there before
+// keeps its element, so the style sheet moves it. An element that is inserted again would jump, so only those in the
+// wrong place are.
 function drawScene(svg, marks, choose) {
   const isStill = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
   const old = new Map([...svg.children].filter((child) => child.dataset.key).map((child) => [child.dataset.key, child]));
@@ -263,7 +263,8 @@ function drawScene(svg, marks, choose) {
   const replaced = leaving.filter((group) => group.mark.kind === "box" && findSuccessor(group) && !isRepeated(group));
   const isWaiting = leaving.length > replaced.length;
   const isMoving = moved.length + copied.length > 0;
-  const waitMs = isStill ? 0 : (isMoving ? MOVE_MS : 0) + (isWaiting ? LEAVE_MS : 0);
+  const leaveMs = isWaiting ? LEAVE_MS : 0;
+  const waitMs = isStill ? 0 : leaveMs + (isMoving ? MOVE_MS : 0);
   svg.classList.toggle("kg-waits", isWaiting);
   svg.classList.toggle("kg-moves", !isStill && isMoving);
   for (const group of leaving) {
@@ -281,7 +282,7 @@ function drawScene(svg, marks, choose) {
   for (const mark of marks) {
     const group = old.get(mark.key) ?? makeShape(svg, "g", { "data-key": mark.key });
     const isMoved = moved.includes(mark) && !mark.duration; // What moves changes when it leaves.
-    const changeMs = (isMoved ? (isWaiting ? LEAVE_MS : 0) : waitMs) + 1000 * ((mark.delay ?? 0) + (mark.duration ?? 0));
+    const changeMs = (isMoved ? leaveMs : waitMs) + 1000 * ((mark.delay ?? 0) + (mark.duration ?? 0));
     drawMark(group, mark, isStill ? 0 : changeMs);
     group.classList.toggle("kg-moved", isMoved);
     group.mark = mark;

@@ -70,6 +70,10 @@ class FreeInput:
     example: str
 
 
+NARROW_WIDTH = 340
+"""The width of what fits into a narrow column, such as that of a phone."""
+
+
 class Part(NamedTuple):
     """A part of a picture, from `left` and `top` to `right` and `bottom`, in a narrow column.
 

@@ -9,7 +9,7 @@ from textwrap import wrap
 from typing import Any
 
 from kafkagroups.course.figures.byte_ribbon import Reading, find_name, shorten
-from kafkagroups.course.figures.figure import Content, Control, Figure, Part
+from kafkagroups.course.figures.figure import NARROW_WIDTH, Content, Control, Figure, Part
 from kafkagroups.course.figures.marks import WIDTH, Box, Label, Line, Mark, Scene, Tone, fit_words, measure_text
 from kafkagroups.course.group_life import format_count
 from kafkagroups.course.lesson_folders import find_data
@@ -40,7 +40,6 @@ _COLUMNS = (
     (("expireTimestamp", "tagged fields", "tag of topicId", "topicId"), 450, 96),
 )
 _FOLD = _LEFT + 260
-_NARROW_WIDTH = 340
 _BLOCKS_HEIGHT = _ROW_HEIGHT - _TOP - 2
 _BEFORE = (
     "Brokers of different releases wrote the same commit. The fields stand in common columns. The bytes contain no "
@@ -113,7 +112,7 @@ def _narrow_row(number: int) -> Iterator[Part]:
     """
     top = number * _ROW_HEIGHT
     place = number * (_ROW_HEIGHT + _BLOCKS_HEIGHT)
-    yield Part(0, top, _NARROW_WIDTH, top + _TOP - 2, (0, place))
+    yield Part(0, top, NARROW_WIDTH, top + _TOP - 2, (0, place))
     yield Part(0, top + _TOP - 2, _FOLD, top + _ROW_HEIGHT, (0, place + _TOP - 2))
     yield Part(_FOLD, top + _TOP - 2, WIDTH, top + _ROW_HEIGHT, (_LEFT, place + _TOP - 2 + _BLOCKS_HEIGHT))
 

@@ -45,6 +45,7 @@ An answer is what the broker's method returned, or a text.
 _WAITS = "waits"
 _COLUMN_WIDTH = 46
 _DIFFERS = "◀ differs"
+_APPENDED = "log ← "
 _RULES = files("kafkagroups.course").joinpath("compared_brokers.css").read_text(encoding="utf-8")
 _STYLE = f"<style>\n{_RULES}</style>"
 
@@ -104,7 +105,7 @@ class BrokerComparison:
         versions = self.kafka if step.differs else (" and ".join(self.kafka),)
         span = "" if step.differs else f' colspan="{len(self.kafka)}"'
         for version, (answer, records) in zip(versions, step.cells, strict=True):
-            items = "".join(f"<li>{escape(record)}</li>" for record in records)
+            items = "".join(f"<li>{_APPENDED}{escape(record)}</li>" for record in records)
             written = f"<ul>{items}</ul>" if items else ""
             cells += f'<td{span} data-kafka="Kafka {escape(version)}">{escape(answer)}{written}</td>'
         mark = f"<br>{_DIFFERS}" if step.differs else ""
@@ -195,7 +196,7 @@ def _wrap_cell(answer: str, records: Sequence[str]) -> list[str]:
     width = _COLUMN_WIDTH - 2
     lines = wrap(answer, width) or [""]
     for record in records:
-        lines += wrap(f"+ {record}", width, subsequent_indent="  ")
+        lines += wrap(f"{_APPENDED}{record}", width, subsequent_indent="  ")
     return lines
 
 

@@ -96,7 +96,7 @@ course.CommitAndPowerCut()
 #
 # If the replicas have not confirmed a batch after 5 seconds (`offsets.commit.timeout.ms`), the commit **times out**: the client gets an error, although the record is in the log.
 #
-# *Predict*: 5 is committed, and the commit of 6 times out. Which offset does a fetch from this broker return? And which offset does the next broker return, if its copy of the log has the record of 6? Write a pair, for example `(1, 2)`. (In the table, the record that the broker wrote stands below its answer.)
+# *Predict*: 5 is committed, and the commit of 6 times out. Which offset does a fetch from this broker return? And which offset does the next broker return, if its copy of the log has the record of 6? Write a pair, for example `(1, 2)`. (In the table, `log ←` stands before a record that the broker wrote.)
 
 # %%
 # prediction

@@ -163,6 +163,13 @@ course.check("after_two_markers", after_two_markers)
 # course.hint("after_two_markers")
 
 # %% [markdown]
+# ## A second process is fenced
+#
+# What if a process wakes up after a long pause, and a new process has already taken over its payments? Both would write the same alarms. So an application gives its producer a name, the `transactional.id`, which `initTransactions` sends to the transaction coordinator. The answer has two numbers: the *producer id*, the same for each process with this name, and the [*producer epoch*](../docs/handbook/glossary.md#producer-epoch), which is higher for each new process.
+#
+# Each request of a producer contains both numbers, and brokers refuse a producer epoch below the newest one. So the old process is [*fenced*](../docs/handbook/glossary.md#fence): it can neither continue its own transaction nor end a transaction of the process that replaced it.
+
+# %% [markdown]
 # ## A transaction that hangs
 #
 # Nothing in a log marks the beginning of a transaction: the first record that a producer writes after its last marker begins one. This becomes a problem if a request with offsets is delayed in the network, arrives after the end of its transaction, and is stored:
@@ -180,11 +187,25 @@ course.check("after_two_markers", after_two_markers)
 # Consumers of the group get `UNSTABLE_OFFSET_COMMIT` again and again. The partition also grows, because the log cleaner (lesson 10) stops before record 102.
 
 # %% [markdown]
-# ## A second process is fenced
+# ## Exercise: which one hangs?
 #
-# What if a process wakes up after a long pause, and a new process has already taken over its payments? Both would write the same alarms. So an application gives its producer a name, the `transactional.id`, which `initTransactions` sends to the transaction coordinator. The answer has two numbers: the *producer id*, the same for each process with this name, and the [*producer epoch*](../docs/handbook/glossary.md#producer-epoch), which is higher for each new process.
+# Is a transaction hanging, or only slow? `kafka-transactions.sh list` prints what the transaction coordinator knows: `Ongoing` means an open transaction. If the list says `CompleteCommit` or `CompleteAbort`, but the log has an open transaction of this producer, that transaction hangs.
 #
-# Each request of a producer contains both numbers, and brokers refuse a producer epoch below the newest one. So the old process is [*fenced*](../docs/handbook/glossary.md#fence): it can neither continue its own transaction nor end a transaction of the process that replaced it.
+# The brokers have version 3.6, which stores a late request, and it is 10:05. The longest allowed time of a transaction is 15 minutes. A log ends with records of three producers:
+#
+# - **A**: an offset of producer 1 is from 10:00, and no marker follows. `kafka-transactions.sh list` shows producer 1 as `Ongoing`.
+# - **B**: an abort marker of producer 2 is from 09:58:00. An offset in a transactional batch of producer 2 follows at 09:58:02. The list shows it as `CompleteAbort`.
+# - **C**: an offset of producer 3 is from 10:03, and its abort marker from 10:04. The list shows it as `CompleteAbort`.
+#
+# Which producer has a hanging transaction? Write the letter as a text.
+
+# %%
+# exercise: which_hangs
+which_hangs = ...
+
+# %%
+course.check("which_hangs", which_hangs)
+# course.hint("which_hangs")
 
 # %% [markdown]
 # ## Two protections against a late request
@@ -227,27 +248,6 @@ with course.fold("epoch_of_the_fourth", epoch_of_the_fourth, batches[-1].produce
 
 # %% [markdown]
 # Here, the marker has a higher producer epoch than the offsets that it ends. So a load matches a marker with its offsets by the producer id alone.
-
-# %% [markdown]
-# ## Exercise: which one hangs?
-#
-# Is a transaction hanging, or only slow? `kafka-transactions.sh list` prints what the transaction coordinator knows: `Ongoing` means an open transaction. If the list says `CompleteCommit` or `CompleteAbort`, but the log has an open transaction of this producer, that transaction hangs.
-#
-# The brokers have version 3.6, and it is 10:05. The longest allowed time of a transaction is 15 minutes. A log ends with records of three producers:
-#
-# - **A**: an offset of producer 1 is from 10:00, and no marker follows. `kafka-transactions.sh list` shows producer 1 as `Ongoing`.
-# - **B**: an abort marker of producer 2 is from 09:58:00. An offset in a transactional batch of producer 2 follows at 09:58:02. The list shows it as `CompleteAbort`.
-# - **C**: an offset of producer 3 is from 10:03, and its abort marker from 10:04. The list shows it as `CompleteAbort`.
-#
-# Which producer has a hanging transaction? Write the letter as a text.
-
-# %%
-# exercise: which_hangs
-which_hangs = ...
-
-# %%
-course.check("which_hangs", which_hangs)
-# course.hint("which_hangs")
 
 # %% [markdown]
 # ## Exercise for later: replay with transactions

@@ -28,7 +28,7 @@
 # kafka-consumer-groups.sh --bootstrap-server localhost:9092 --delete --group mailer
 # ```
 #
-# The command sends the request `DeleteGroups`, and these are the last records that the 4.3.1 broker wrote for the group:
+# The command sends the request `DeleteGroups`. The 4.3.1 broker then wrote the group's last records:
 
 # %%
 from kafkagroups import course
@@ -133,17 +133,22 @@ course.ExpiryChart()
 #
 # ## When the retention begins
 #
-# How does a broker recognise that nobody needs an offset? The first row that describes the group decides:
+# How does a broker recognise that nobody needs an offset? In most groups, the question is whether a member reads (subscribes to) the topic:
 #
 # | row | the group | its offsets | why |
 # |---|---|---|---|
-# | **new protocol** | uses the new protocol (KIP-848), and no member subscribes to the topic | the retention begins at the commit | no record stores when the last member left |
-# | **simple** | a [*simple group*](../docs/handbook/glossary.md#simple-group): it never had a member, because its program uses `assign` | the retention begins at the commit | only a commit shows that the group is in use |
+# | **reads** | a member reads the topic | do not expire | the member will continue there |
+# | **unread** | has members, but none reads the topic any more | the retention begins at the commit | no member needs the offset |
 # | **Empty** | a classic group whose last member has left | the retention begins when the group becomes Empty | the members have this time to come back |
-# | **rebalance** | is in a rebalance | do not expire | it is not yet known who will read what |
-# | **other type** | a classic group whose *protocol type* (what its members are) is not `consumer`, but for example `connect` (Kafka Connect) | do not expire | the coordinator does not know what they read |
-# | **reads** | a member reads (subscribes to) the topic | do not expire | the member will continue there |
-# | **unread** | has members, but no member reads the topic any more | the retention begins at the commit | no member needs the offset |
+#
+# Four cases have a rule of their own, and come first:
+#
+# | row | the group | its offsets | why |
+# |---|---|---|---|
+# | **simple** | a [*simple group*](../docs/handbook/glossary.md#simple-group): it never had a member, because its program uses `assign` | the retention begins at the commit | only a commit shows that the group is in use |
+# | **rebalance** | a classic group in a rebalance | do not expire | it is not yet known who will read what |
+# | **other type** | a group whose *protocol type* (what its members are) is not `consumer`, for example `connect` (Kafka Connect) | do not expire while it has members | the coordinator does not know what they read |
+# | **new protocol** | uses the new protocol (KIP-848), and no member reads the topic | the retention begins at the commit | no record stores when the last member left |
 #
 # A commit of value version 1 (lesson 01) has its own *expire timestamp*. Such an offset expires at that time instead of at the end of the retention, except in the rows that say *do not expire*.
 
@@ -205,7 +210,7 @@ course.compare_brokers(set_on_day_6, ("4.3.1", "3.9.2"))[1:]
 #
 # ## A quiet topic, with the new protocol
 #
-# A classic group has a week from when its last member left. A group of the new protocol (lesson 13) has a week from its last commit. If the topic is quiet, and the program commits only after it has read records, this week may already be over. (Auto commit is safe, because it commits all positions every 5 seconds.) The last order is committed on day 1, and the last member leaves on day 9:
+# With the new protocol (lesson 13), the week begins at the last commit. If the topic is quiet, and the program commits only after it has read records, this week may already be over when the last member leaves. (Auto commit is safe, because it commits all positions every 5 seconds.) The last order is committed on day 1, and the last member leaves on day 9:
 #
 # | row | the offset expires |
 # |---|---|
@@ -226,7 +231,7 @@ print("all groups: ", end="")
 course.compare_with_broker(recorded.our_appends, recorded.broker_appends, "3.9.2", verb="deleted")
 
 # %% [markdown]
-# - `nocommit`: a member joined and left without a commit. The group was Empty without an offset, so the next check deleted the group.
+# - `nocommit`: a member joined and left without a commit, so the group was Empty without an offset, and the next check deleted it.
 # - `alive` (row *unread*): its member reads only `orders`, so its offset of `clicks` expired one minute after the commit.
 # - `late` (row *Empty*): its offset expired one minute after its member left.
 
@@ -258,7 +263,7 @@ course.check("weekend", weekend)
 # | the answer to `DeleteGroups` comes | after the replicas have the tombstones | at once, so after a crash, the group can be back |
 # | an expired offset, if its partition also has a pending offset (lesson 08) | stays until the transaction ends | is deleted |
 #
-# The first row matters for a simple group, whose generation is 0, because it never had members. It has no group record that a tombstone could delete. 4.x writes the tombstone nevertheless, and 3.9 does not.
+# The first row matters for a simple group, whose generation is 0, because it never had members. It has no group record that a tombstone could delete.
 
 # %% [markdown]
 # ## Exercise for later: count the tombstones, on paper

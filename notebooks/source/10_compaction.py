@@ -225,7 +225,7 @@ for name in ("cleaned", "never-cleaned"):
     print(f"{name:<14} {records:>6,} records, {len(offsets)} offsets, sum of all offsets {sum(offsets):,}")
 
 # %% [markdown]
-# They do. (The cleaned replica has more records than offsets, mostly because its active segment is not cleaned.) The broker without a cleaner gives no wrong answer, so nobody notices the dead cleaner until this broker has to load its long copy (lesson 11).
+# They do. (The cleaned replica has more records than offsets, mostly because its active segment is not cleaned.) The broker without a cleaner gives no wrong answer, so nobody notices the dead cleaner until this broker has to load its long replica (lesson 11).
 
 # %% [markdown]
 # ## Exercise: why does a partition grow?
@@ -267,7 +267,7 @@ course.check("needs_an_abort", needs_an_abort)
 #
 # ## At 3 am
 #
-# First find out which copies are large: `kafka-log-dirs.sh --bootstrap-server localhost:9092 --describe --topic-list __consumer_offsets` prints the size of each replica. PATH is a copy of the folder of a large partition ([how to copy it](../docs/operator.md#how-to-copy-a-partition)).
+# First find out which replicas are large: `kafka-log-dirs.sh --bootstrap-server localhost:9092 --describe --topic-list __consumer_offsets` prints the size of each replica. PATH is a copy of the folder of a large partition ([how to copy it](../docs/operator.md#how-to-copy-a-partition)).
 #
 # | what is large | command | what it means | what is safe to do |
 # |---|---|---|---|
@@ -276,7 +276,7 @@ course.check("needs_an_abort", needs_an_abort)
 # | One partition, on one broker | The metric `kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count` | After an error, the cleaner skips this partition. The metric only counts; `log-cleaner.log` names the partition and the error | Only a restart of this broker helps, but first let another broker lead the partition: step 3 of the [runbook](../docs/operator.md#a-cleaner-has-stopped) |
 # | All partitions, on all brokers | `kafkagroups stats PATH` | If `DeadThreadCount` is 0 everywhere, the topic has many keys: look for group names that are new for every run | Give these programs stable names. Their old offsets expire |
 #
-# In the two cases of a single broker, this one has long copies. Until they are short, restart no other broker: if you did, this one could take over, and its groups would wait for a long load (lesson 11, "Which copy does the next broker load?"). While the cleaner catches up, it keeps the disk busy. The setting `log.cleaner.io.max.bytes.per.second` limits it.
+# In the two cases of a single broker, this one has long replicas. Until they are short, restart no other broker: if you did, this one could take over, and its groups would wait for a long load (lesson 11, "Which replica does the next broker load?"). While the cleaner catches up, it keeps the disk busy. The setting `log.cleaner.io.max.bytes.per.second` limits it.
 #
 # **Never set `cleanup.policy=delete`** to make the topic smaller. A broker would delete the oldest segments, even if they contain the newest offset of a group, and you would notice it only after the next load, when the answer is −1.
 #

@@ -111,13 +111,13 @@ course.check("replay", replay)
 #
 # A broker loads about **0.4 million records per second** (4.3.1, measured on a machine with two cores; yours may differ). One thread loads all partitions that the broker takes over, one after the other, and no setting adds a second thread. So a failover becomes shorter in two ways. With fewer records, each load is shorter, so let the cleaner work, and let the groups commit less often. With more brokers, each one takes over fewer partitions, and they load at the same time.
 #
-# ## Which copy does the next broker load?
+# ## Which replica does the next broker load?
 #
-# The next broker loads **its own copy** of the log, and the cleaner of a broker cleans only the copies of this broker. So two copies of one partition can have very different lengths. Suppose that broker 1 leads partition 9, whose groups commit ten times per second. If broker 1 stops, broker 2 takes over, and the cleaner thread of broker 2 died 100 days ago:
+# The next broker loads **its own replica** of the log, and the cleaner of a broker cleans only the replicas of this broker. So two replicas of one partition can have very different lengths. Suppose that broker 1 leads partition 9, whose groups commit ten times per second. If broker 1 stops, broker 2 takes over, and the cleaner thread of broker 2 died 100 days ago:
 
 # %%
-copies = {1: 50_000, 2: 86_400_000, 3: 50_000}
-for broker, count in copies.items():
+replicas = {1: 50_000, 2: 86_400_000, 3: 50_000}
+for broker, count in replicas.items():
     print(f"broker {broker}: {count:>10,} records, {count / 400_000:5.1f} s to load")
 
 # %% [markdown]
@@ -125,9 +125,9 @@ for broker, count in copies.items():
 #
 # Tonight, broker 1 must be restarted, and its groups should wait as little as possible. *Predict*: what do you do first? Write the letter in quotes.
 #
-# - **A**: Restart broker 1 now, because its copy is short.
+# - **A**: Restart broker 1 now, because its replica is short.
 # - **B**: Restart broker 2, which starts a new cleaner thread there, and then restart broker 1.
-# - **C**: Restart nothing yet. Start a new cleaner thread on broker 2, and wait until its copy is short.
+# - **C**: Restart nothing yet. Start a new cleaner thread on broker 2, and wait until its replica is short.
 
 # %%
 # prediction
@@ -139,11 +139,11 @@ course.reveal("first_step", first_step, "C")
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# After A, broker 2 takes over partition 9, and its groups wait for 216 seconds. After B, broker 2 has a new cleaner thread, but its copies are still long. Broker 2 is the preferred leader of some partitions. It gets these back within five minutes of its return, and then loads its long copies. C needs no restart, so the leaders do not change while broker 2 cleans.
+# After A, broker 2 takes over partition 9, and its groups wait for 216 seconds. After B, broker 2 has a new cleaner thread, but its replicas are still long. Broker 2 is the preferred leader of some partitions. It gets these back within five minutes of its return, and then loads its long replicas. C needs no restart, so the leaders do not change while broker 2 cleans.
 #
 # </details>
 #
-# So before you restart a broker, look for long copies on the **other** brokers (`kafka-log-dirs.sh`, lesson 10), because they take over. The [runbook](../docs/operator.md#a-cleaner-has-stopped) has the steps for a cleaner that has stopped.
+# So before you restart a broker, look for long replicas on the **other** brokers (`kafka-log-dirs.sh`, lesson 10), because they take over. The [runbook](../docs/operator.md#a-cleaner-has-stopped) has the steps for a cleaner that has stopped.
 
 # %% [markdown]
 # ## Exercise: seconds, on paper
@@ -300,7 +300,7 @@ course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["
 # - The next broker reads the whole log of the partition, and the newest value of each key counts.
 # - The unfinished rebalance of a classic group is lost, and its members join again.
 # - A broker loads about 0.4 million records per second, one partition after the other.
-# - The next broker loads its own copy, so restart no other broker while one broker has long copies.
+# - The next broker loads its own replica, so restart no other broker while one broker has long replicas.
 # - A load skips unknown record types, but stops at a record that cannot be read.
 
 # %% [markdown]
@@ -319,7 +319,7 @@ course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["
 # | `Error loading offsets` (3.9) | `kafkagroups check PATH --kafka 3.9.2` | The consumers of this partition's groups commit wrong positions | **Stop these consumers** at once. Then follow the [runbook](../docs/operator.md#1-a-partition-does-not-load) |
 # | Clients log `coordinator is loading` | `grep "Finished loading" server.log` on the new leaders | It names the loaded partitions. The others are still loading | Wait: a restart would begin the load again |
 # | Clients log `not the correct coordinator` for minutes | Metric `num-partitions` of `group-coordinator-metrics`, `state=failed` (4.x) | Above 0, a load has failed | The first row |
-# | A broker must be restarted | `kafka-log-dirs.sh` (lesson 10) | A broker with long copies would load for a long time | The [runbook](../docs/operator.md#a-cleaner-has-stopped), before the restart |
+# | A broker must be restarted | `kafka-log-dirs.sh` (lesson 10) | A broker with long replicas would load for a long time | The [runbook](../docs/operator.md#a-cleaner-has-stopped), before the restart |
 #
 # <details><summary>In Kafka</summary>
 #

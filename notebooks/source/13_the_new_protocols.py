@@ -86,17 +86,7 @@ course.print_protocol_lines(loyalty, "loyalty", last_offset=4)
 # | 3 | The plan is complete. | 6 | the **assignment epoch**: the group epoch for which the plan was made |
 # | 4 | The member receives partitions. | 8, for each member | the [**current assignment**](../docs/handbook/glossary.md#current-assignment): the partitions that the member may read now, and its **member epoch**: the group epoch that the member has reached |
 #
-# ## Three epochs
-#
-# An [*epoch*](../docs/handbook/glossary.md#epoch) is a number that only rises. The three epochs of a group rise one after the other, and each answers another question about a change:
-#
-# | epoch | what it answers | when it rises |
-# |---|---|---|
-# | [**group epoch**](../docs/handbook/glossary.md#group-epoch) | Has the group changed? | when a member, a subscription or the number of a topic's partitions changes |
-# | [**assignment epoch**](../docs/handbook/glossary.md#assignment-epoch) | For which change is the plan complete? | when the targets are computed; it is then set to the group epoch |
-# | [**member epoch**](../docs/handbook/glossary.md#member-epoch), one for each member | Has this member given back what the new plan takes from it? | when it has **nothing left to give back**; it is then set to the assignment epoch |
-#
-# So always: **group epoch ≥ assignment epoch ≥ every member epoch**. If the assignment epoch is behind the group epoch, the plan is not computed yet. If a member epoch is behind the assignment epoch, this member must still give partitions back, or send its next heartbeat. In the five records, all three are 2, and the target is the current assignment. A second member drives them apart.
+# An [*epoch*](../docs/handbook/glossary.md#epoch) is a number that only rises. In the five records, all epochs are 2, and the target is the current assignment. A second member drives them apart.
 
 # %% [markdown]
 # ## A second member joins
@@ -143,6 +133,19 @@ course.print_protocol_lines(loyalty, "loyalty", first_offset=15, last_offset=17)
 # | 17 | `orders-2` is free, and `loyalty-2` receives it with its next heartbeat. | epoch 3: 0, 1 | epoch 3: 2 |
 #
 # A member that does not give its partitions back within `max.poll.interval.ms` (5 minutes) is removed.
+
+# %% [markdown]
+# ## Three epochs
+#
+# So one change raises three epochs, one after the other, and each answers another question about the change:
+#
+# | epoch | what it answers | when it rises |
+# |---|---|---|
+# | [**group epoch**](../docs/handbook/glossary.md#group-epoch) | Has the group changed? | when a member, a subscription or the number of a topic's partitions changes |
+# | [**assignment epoch**](../docs/handbook/glossary.md#assignment-epoch) | For which change is the plan complete? | when the targets are computed; it is then set to the group epoch |
+# | [**member epoch**](../docs/handbook/glossary.md#member-epoch), one for each member | Has this member given back what the new plan takes from it? | when it has **nothing left to give back**; it is then set to the assignment epoch |
+#
+# So always: **group epoch ≥ assignment epoch ≥ every member epoch**. If the assignment epoch is behind the group epoch, the plan is not computed yet. If a member epoch is behind the assignment epoch, this member must still give partitions back, or send its next heartbeat.
 
 # %% [markdown]
 # ## The state of a member

@@ -203,23 +203,6 @@ for member in group.members:
 #
 # A cluster is upgraded one broker at a time, so a broker may have to load what a newer one has written. This works, because 3.9 and 4.0 can read version 4, although they do not write it. The handbook has [all fields](../docs/handbook/records-offsets.md).
 #
-# ## A reader must know the version
-#
-# When Kafka 4.1 began to write version 4, some monitoring tools knew only the versions up to 3. The figure shows one commit in three versions. Choose which version the reader expects, beginning with 3. Which reader gets wrong values **without** an error?
-
-# %%
-# figure
-course.VersionOverlay()
-
-# %% [markdown]
-# <details><summary>Which reader gets wrong values?</summary>
-#
-# The reader that expects version 3 fails at version 4: it takes `07 74`, which is 1908, as the length of the metadata, and there are not so many bytes.
-#
-# The reader that expects version 1 gets wrong values from versions 3 and 4 of this commit, without an error. This record has a leader epoch, and version 1 has none. So the reader takes the first two bytes of the epoch, `00 00`, as the length of the metadata: an empty text. Then it takes the next 16 bytes as two timestamps. There are enough bytes, so nothing fails.
-#
-# </details>
-#
 # ## One exception: a commit with a retention time
 #
 # An old client can send a *retention time* with its commit: how long the broker must keep the offset. The broker adds it to the time of the commit, and stores the sum as the expire timestamp. The group `stock-audit` sent a commit with a retention time of 3 seconds to the 4.3.1 broker.
@@ -239,6 +222,23 @@ course.reveal("version_of_stock_audit", version_of_stock_audit, audit.value_vers
 # <details><summary>Why?</summary>
 #
 # Only version 1 has a field for an expire timestamp. So every release since 0.9, 4.1 and later included, writes version 1 if a commit has a retention time. Version 1 has no topic id.
+#
+# </details>
+#
+# ## A reader must know the version
+#
+# When Kafka 4.1 began to write version 4, some monitoring tools knew only the versions up to 3. The figure shows one commit in three versions. Choose which version the reader expects, beginning with 3. Which reader gets wrong values **without** an error?
+
+# %%
+# figure
+course.VersionOverlay()
+
+# %% [markdown]
+# <details><summary>Which reader gets wrong values?</summary>
+#
+# The reader that expects version 3 fails at version 4: it takes `07 74`, which is 1908, as the length of the metadata, and there are not so many bytes.
+#
+# The reader that expects version 1 gets wrong values from versions 3 and 4 of this commit, without an error. This record has a leader epoch, and version 1 has none. So the reader takes the first two bytes of the epoch, `00 00`, as the length of the metadata: an empty text. Then it takes the next 16 bytes as two timestamps. There are enough bytes, so nothing fails.
 #
 # </details>
 #

@@ -8,8 +8,10 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from kafkagroups.loading.partition_count import TopicPartitions
+from kafkagroups.loading.partition_count import PartitionCountChange, TopicPartitions
 from kafkagroups.log.batch import NO_TIMESTAMP
+from kafkagroups.log.batches import Start, judge_start
+from kafkagroups.log.segment_file import Zeros, partition_for
 
 LISTED_NAMES = 3
 LISTED_GROUPS = 20
@@ -57,6 +59,24 @@ def describe_duration(duration_ms: int) -> str:
 def name_record(partition: int | None, offset: int) -> str:
     """The place of a record, for example 9:43. The partition is left out if it has no number."""
     return f"{offset}" if partition is None else f"{partition}:{offset}"
+
+
+def describe_count_change(change: PartitionCountChange, groups: Sequence[str]) -> str:
+    counts = (change.from_count, change.to_count)
+    moves = [f"{group} ({' → '.join(str(partition_for(group, count)) for count in counts)})" for group in groups]
+    return (
+        f"The topic's partition count was changed from {change.describe_old_counts()} to {change.to_count}, at the "
+        f"latest at {describe_time(change.since_ms)}. {count_of(len(groups), 'group')} moved to another partition: "
+        f"{list_names(moves, LISTED_GROUPS)}."
+    )
+
+
+def describe_zeros(zeros: Zeros, coordinator: str, kafka: str) -> str:
+    starts = "; ".join(f"{start.value}, it {judge_start(start, zeros, coordinator).value}" for start in Start)
+    return (
+        f"{zeros.file} ends with {count_of(zeros.bytes, 'zero')} from byte {zeros.position} on, and it depends on the "
+        f"start what a Kafka {kafka} broker does: {starts}."
+    )
 
 
 def describe_topic(topic: TopicPartitions, coordinator: str, group: str | None = None) -> Iterator[str]:
@@ -146,10 +166,6 @@ REMEDIES = {
     "skipped_records": "Find out who committed this: a consumer that found no offset and began at the end "
     "(auto.offset.reset), a tool, or another program. Let another group read what lies between, or stop this group "
     "and set it back to the offset before: it then reads the later records again, too.",
-    "tombstones_stay": "Two passes remove a tombstone, delete.retention.ms apart: check that the cleaner runs "
-    "(log-cleaner.log) and that delete.retention.ms of __consumer_offsets is a day or less.",
-    "too_large": "Remove what stops the cleaner (the other findings, log-cleaner.log); if nothing stops it, lower "
-    "segment.bytes and min.cleanable.dirty.ratio of __consumer_offsets, so that it cleans earlier.",
     "two_writers": "Give each program a group id of its own: each of them continues at the other one's offset after a "
     "rebalance. kafkagroups stats --by writer shows how both commit.",
     "unassigned_partition": "Read the log of the group's leader (with the new protocol: of the coordinator), which "

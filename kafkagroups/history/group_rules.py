@@ -27,7 +27,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple
-from unicodedata import category, name, normalize
+from unicodedata import category, normalize
 
 from kafkagroups.groups.expiration import DEFAULT_RETENTION_MS, FIRST_WITH_KIP_211, find_expirations
 from kafkagroups.groups.group import Group
@@ -380,27 +380,10 @@ def find_look_alikes(known_groups: Mapping[str, KnownGroup]) -> Iterator[Finding
             f"{group_id} ({'in a partition without a number' if number is None else f'partition {number}'})"
             for group_id, number in numbers.items()
         ]
-        what = f"These group ids look the same but are different groups: {', '.join(names)}. "
-        what += _describe_differences(sorted(group_ids))
+        spelled = ", ".join(f"'{group_id.encode('ascii', 'namereplace').decode()}'" for group_id in numbers)
+        what = f"These group ids look the same but are different groups: {', '.join(names)}. In ASCII: {spelled}."
         partition = known_groups[group_ids[0]].partition if len(set(numbers.values())) == 1 else None
         yield Finding.make(partition, None, "look_alike_groups", what)
-
-
-def _describe_differences(group_ids: list[str]) -> str:
-    sentences = []
-    for group_id in group_ids:
-        partly = "".join(each if each.isascii() and each.isprintable() else "…" for each in group_id)
-        unusual = [
-            f"{f'U+{ord(character):04X} {name(character, str())}'.rstrip()} at position {place}"
-            for place, (character, shown) in enumerate(zip(group_id, partly, strict=True), start=1)
-            if character != shown or character == "…"
-        ]
-        if unusual:
-            sentences.append(f"The one that reads {partly} has {list_names(unusual)}.")
-    spaces = [repr(group_id) for group_id in group_ids if group_id != group_id.strip()]
-    if spaces and not sentences:
-        sentences = [f"{len(spaces)} of them begin or end with a space ({', '.join(spaces)})."]
-    return " ".join(sentences) or "They differ in upper and lower case."
 
 
 def find_shared_instances(partition: Partition) -> Iterator[Finding]:

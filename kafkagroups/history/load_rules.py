@@ -24,7 +24,7 @@ from itertools import groupby
 from kafkagroups.errors import BadBytes, InvalidLog, UsageError
 from kafkagroups.groups.replay import LogKeys, find_group_ids, read_keys
 from kafkagroups.history.cleanings import MAX_SIZE, is_whole, list_cleaned, load_alone
-from kafkagroups.history.finding import Finding, count_of, list_groups, list_names
+from kafkagroups.history.finding import Finding, count_of, describe_zeros, list_groups, list_names
 from kafkagroups.history.group_log import describe_conflict, load_group_logs
 from kafkagroups.history.passes import EVERY_TYPE, Follower, Partition
 from kafkagroups.history.transactions import abort_command
@@ -53,14 +53,10 @@ def find_zeros(partition: Partition) -> Iterator[Finding]:
     zeros = partition.loaded.zeros
     if zeros is None:
         return
-    outcomes = {start: judge_start(start, zeros, partition.dialect.coordinator) for start in Start}
-    if {*outcomes.values()} <= {Outcome.CUTS_ZEROS, Outcome.IGNORES_ZEROS}:
+    rules = partition.dialect
+    if {judge_start(start, zeros, rules.coordinator) for start in Start} <= {Outcome.CUTS_ZEROS, Outcome.IGNORES_ZEROS}:
         return
-    starts = "; ".join(f"{start.value}, it {outcome.value}" for start, outcome in outcomes.items())
-    what = (
-        f"{zeros.file} ends with {count_of(zeros.bytes, 'zero')} from byte {zeros.position} on, and it depends on "
-        f"the start what a Kafka {partition.dialect.kafka} broker does: {starts}."
-    )
+    what = describe_zeros(zeros, rules.coordinator, rules.kafka)
     remedy = ""
     if zeros.later_segments:
         remedy = (

@@ -9,9 +9,6 @@
 - `deleted_segments`: the log does not begin at offset 0, and has no trace of the cleaner, which can empty its first
   segments. So retention or somebody has deleted them, or they were not copied. Or segments between others are missing,
   and the cleaner has not been there (`PartitionStats.lost_before`).
-- `too_large`: the partition has at least LARGE_BYTES, and less than a tenth of them are live.
-- `tombstones_stay`: more than half of at least MIN_TOMBSTONES records are tombstones, although the log is older than
-  twice delete.retention.ms.
 - `mixed_writers`: an older Kafka version wrote after a newer one, as after a downgrade. If the newer one wrote again
   after it, another program probably wrote the records (`foreign_records`).
 - `clock_jump`: a record is at least MIN_STEP_MS later than a later record. Only the largest step is reported.
@@ -49,6 +46,7 @@ from kafkagroups.history.finding import (
     REMEDIES,
     Finding,
     count_of,
+    describe_count_change,
     describe_duration,
     describe_time,
     list_groups,
@@ -56,13 +54,12 @@ from kafkagroups.history.finding import (
     time_or_none,
 )
 from kafkagroups.history.passes import Follower, Misplaced, Partition, list_readable
-from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, MovedOffset, PartitionStats, Stats, WriterRange
+from kafkagroups.history.stats import MovedOffset, PartitionStats, Stats, WriterRange
 from kafkagroups.history.totals import MAX_STEPS, StepBack
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.partition_count import PartitionCountChange, PartitionsOf
 from kafkagroups.log.batch import Batch
-from kafkagroups.log.cleaner import DELETE_RETENTION_MS
 from kafkagroups.log.segment_file import DEFAULT_PARTITION_COUNT, base_offset_of, partition_for
 from kafkagroups.log.segments import Log
 from kafkagroups.records.releases import LARGE_DECOMPRESSED_RECORD, Dialect
@@ -73,9 +70,6 @@ MIN_LEFT_OUT_MS = 60_000
 """Four times the default of log.cleaner.backoff.ms."""
 MAX_TRANSACTION_MS = 900_000
 """The default of transaction.max.timeout.ms."""
-LARGE_BYTES = 300 * 2**20
-"""Three segments of the default size."""
-MIN_TOMBSTONES = 1000
 
 
 def read_cleaner_times(log: Log, counts: PartitionStats) -> None:
@@ -148,26 +142,6 @@ def find_deleted_segments(partition: Partition) -> Iterator[Finding]:
             "to the commits before a gap, and members that left in it are members again until their session times out."
         )
         yield partition.finding(offset, "deleted_segments", what, command=command)
-
-
-def find_too_large(partition: Partition) -> Iterator[Finding]:
-    counts = partition.counts
-    if counts.bytes >= LARGE_BYTES and 10 * counts.live_bytes < counts.bytes:
-        what = (
-            f"The partition has {counts.bytes} bytes, but only {counts.live_bytes} are live; a broker needs about "
-            f"{counts.records / RECORDS_LOADED_PER_SECOND:.0f} s to load it."
-        )
-        yield partition.finding(None, "too_large", what)
-
-
-def find_staying_tombstones(partition: Partition) -> Iterator[Finding]:
-    counts = partition.counts
-    is_majority = counts.tombstones >= MIN_TOMBSTONES and 2 * counts.tombstones > counts.records
-    if is_majority and counts.span_ms > 2 * DELETE_RETENTION_MS:
-        what = (
-            f"{counts.tombstones} of {counts.records} records are tombstones that no pass of the cleaner has removed."
-        )
-        yield partition.finding(None, "tombstones_stay", what)
 
 
 def find_mixed_writers(partition: Partition) -> Iterator[Finding]:
@@ -317,7 +291,7 @@ class ClockJump(Follower):
         return self.partition.finding(self._late[0], "clock_jump", what, remedy, command=command)
 
 
-RULES = (find_deleted_segments, find_too_large, find_staying_tombstones, find_mixed_writers)
+RULES = (find_deleted_segments, find_mixed_writers)
 """The rules that need no second pass."""
 
 
@@ -432,11 +406,9 @@ def find_count_change(change: PartitionCountChange) -> Finding:
     Source: GroupMetadataManager.loadGroup (3.9); GroupCoordinatorService.topicPartitionFor (4.x).
     """
     what = (
-        f"The topic's partition count was changed from {change.describe_old_counts()} to {change.to_count}, at the "
-        f"latest at {describe_time(change.since_ms)}. "
-        f"The records of {count_of(len(change.groups), 'group')} ({list_names(change.groups)}) are in two partitions. "
-        "After a start, a broker with the classic coordinator answers from the partition that it loads first, which "
-        "can be the old one; the new coordinator ignores offsets that are only in the old one."
+        f"{describe_count_change(change, change.groups)} After a start, a broker with the classic coordinator answers "
+        "from the partition that it loads first, which can be the old one; the new coordinator ignores offsets that "
+        "are only in the old one."
     )
     return Finding.make(None, None, "partition_count_changed", what)
 

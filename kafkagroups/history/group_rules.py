@@ -37,7 +37,7 @@ from kafkagroups.history.event import MIN_STANDSTILL_MS, Recreation
 from kafkagroups.history.finding import GROUPS_TOOL, Finding, count_of, describe_time, list_groups, list_names
 from kafkagroups.history.passes import Partition
 from kafkagroups.history.stats import KnownGroup, Stats
-from kafkagroups.history.totals import describe_settings
+from kafkagroups.history.totals import describe_settings, find_shared
 from kafkagroups.loading.groups import GroupParts
 from kafkagroups.records.releases import Dialect
 
@@ -196,9 +196,8 @@ def find_recreated(signs: Iterable[tuple[int | None, str, Recreation]]) -> Itera
         what = f"Topic {topic} was created again{time}: {shown_by}. Commits of {list_groups(groups)} show it."
         remedy = (
             f"Do not set offsets of {topic} from before that time, by hand or from a rescue plan: their records are "
-            "gone, and a consumer would skip new ones or start at auto.offset.reset. If a group's first commit there "
-            "is high, it has skipped the first records: set it back to 0 if it needs them. A program with positions of "
-            "its own, outside Kafka, must forget those of the old topic first."
+            "gone. If a group's first commit there is high, it has skipped the first records: set it back to 0 if it "
+            "needs them. A program that keeps positions outside Kafka must forget those of the old topic first."
         )
         finding = Finding.make(partition, first.record, "topic_created_again", what, remedy, group=min(groups))
         yield finding if len(groups) == 1 else replace(finding, partition=None, offset=None, group=None)
@@ -387,16 +386,13 @@ def find_look_alikes(known_groups: Mapping[str, KnownGroup]) -> Iterator[Finding
 
 
 def find_shared_instances(partition: Partition) -> Iterator[Finding]:
-    for (group, instance_id), found in partition.totals.static_members.items():
-        for series in found:
-            first = series.first
-            last = series.newest[-1]
-            if first is None:
-                continue
+    for (group, instance_id), replacements in partition.totals.static_members.items():
+        for shared in find_shared(replacements):
+            first, *_, last = shared
             what = (
-                f"Static member {instance_id} of group {group} got a new member id {series.settings.total()} times, "
-                f"from offset {first.offset} ({describe_time(first.timestamp_ms)}) to offset {last.offset} "
-                f"({describe_time(last.timestamp_ms)}). {describe_settings(series)}"
+                f"Static member {instance_id} of group {group} got a new member id {len(shared)} times, from offset "
+                f"{first.offset} ({describe_time(first.timestamp_ms)}) to offset {last.offset} "
+                f"({describe_time(last.timestamp_ms)}). {describe_settings(shared)}"
             )
             remedy = (
                 f"Find every process with group.instance.id={instance_id}, stop the one that does not belong to the "

@@ -163,10 +163,7 @@ class FailedLoad(Follower):
         rules = self.partition.dialect
         answers = "every request for them is answered NOT_COORDINATOR"
         if rules.coordinator == "classic":
-            answers = (
-                "the broker answers as if they had never existed: OffsetFetch returns -1 without an error, so "
-                "consumers start at auto.offset.reset"
-            )
+            answers = "the broker answers as if they had never existed, so consumers start at auto.offset.reset"
         lost = f"; {count_of(len(self.lost), 'group')} lost ({list_groups(self.lost)}): {answers}"
         what = f"A Kafka {rules.kafka} broker cannot load the partition: {error}{lost if self.lost else ''}."
         remedy = self._find_loading_releases()
@@ -214,9 +211,8 @@ class FailedLoad(Follower):
                 loading.append(f"the {coordinator} coordinator of {', '.join(ranges)}")
         if loading:
             return (
-                f"Releases that load this log: {' and '.join(loading)}. See their answers before you start one of "
-                "them: kafkagroups load PATH --coordinator COORDINATOR --kafka VERSION. An older release skips record "
-                "types that it does not know, and a cluster cannot always go back to it."
+                f"Releases that load this log: {' and '.join(loading)}. See their answers first (kafkagroups load PATH "
+                "--kafka VERSION): an older one skips unknown record types, and a cluster cannot always go back to it."
             )
         if is_tried:
             return "No release that this package knows loads this log."
@@ -237,9 +233,8 @@ class FailedLoad(Follower):
         else:
             why = f"partition {group.partition} has a group with the same id"
             remedy = (
-                "The partition count of __consumer_offsets was changed: kafkagroups load PATH says which partition "
-                "answers for the group. Restart the broker with the partitions in which the group belongs, or use "
-                "another release"
+                "The partition count of __consumer_offsets was changed: restart the broker with the partition in which "
+                "the group belongs (see kafkagroups load PATH), or use another release"
             )
         what = (
             f"A Kafka {self.partition.dialect.kafka} broker fails at the last step of the load ({error}). The log "

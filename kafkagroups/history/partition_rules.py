@@ -112,9 +112,8 @@ def find_uncleaned(stats: Stats, rules: Dialect) -> Iterator[Finding]:
         remedy = REMEDIES["uncleaned"]
         if LARGE_DECOMPRESSED_RECORD.applies_to(rules.version):
             remedy += (
-                f" Kafka {rules.kafka} also gives a partition up at a record in a compressed "
-                "batch that is larger than max.decompressed.message.bytes (kafkagroups compact "
-                "--max-decompressed-message-bytes finds it): raise this setting, and restart the broker."
+                f" Kafka {rules.kafka} also gives a partition up at a record above max.decompressed.message.bytes "
+                "(kafkagroups compact --max-decompressed-message-bytes finds it): raise this setting, and restart it."
             )
         yield Finding.make(number, counts.cleaned_up_to or 0, "uncleaned", what, remedy)
 
@@ -145,32 +144,28 @@ def find_deleted_segments(partition: Partition) -> Iterator[Finding]:
 
 
 def find_mixed_writers(partition: Partition) -> Iterator[Finding]:
-    between: list[WriterRange] = []
-    newest_before: WriterRange | None = None
     ranges = partition.counts.written_by_ranges
+    between: list[WriterRange] = []
+    """Older records between newer ones."""
     for index, part in enumerate(ranges[1:], start=1):
         newest = max(ranges[:index], key=lambda each: each.writers.since)
         if part.writers.until > newest.writers.since:
             continue
-        if any(part.writers.until <= later.writers.since for later in ranges[index + 1 :]):
-            between.append(part)
-            newest_before = newest_before or newest
-            continue
-        what = (
-            f"An older Kafka version ({part.versions.strip()}) wrote from offset {part.first} on, after a newer one "
-            f"({newest.versions.strip()})."
-        )
-        yield partition.finding(part.first, "mixed_writers", what)
-        break
-    if newest_before is None:
+        if not any(part.writers.until <= later.writers.since for later in ranges[index + 1 :]):
+            what = (
+                f"An older Kafka version ({part.versions.strip()}) wrote from offset {part.first} on, after a newer "
+                f"one ({newest.versions.strip()})."
+            )
+            yield partition.finding(part.first, "mixed_writers", what)
+            break
+        between.append(part)
+    if not between:
         return
-    # Older records stand between newer ones.
-    places = [f"{part.first}" if part.first == part.last else f"{part.first} to {part.last}" for part in between]
     first = between[0]
+    places = [f"{part.first}" if part.first == part.last else f"{part.first} to {part.last}" for part in between]
     what = (
         f"Another program may have written the records at {list_names(places)} into the topic. They have the form "
-        f"of an older Kafka version ({first.versions.strip()}), and a newer one ({newest_before.versions.strip()}) "
-        "wrote before and after them."
+        f"of an older Kafka version ({first.versions.strip()}), and a newer one wrote before and after them."
     )
     remedy = (
         f"Look at these records: kafkagroups dump PARTITION --from {first.first} --until {first.last + 1}. If "
@@ -247,10 +242,7 @@ class ClockJump(Follower):
         until = self._early[-1] + 1
         command = ["kafkagroups", "dump", self.partition.log.path, "--from", str(first), "--until", str(until)]
         if len(self._leader_epochs) == 1:
-            what += (
-                " The same leader appended their neighbours, so its clock was right, and another program wrote these "
-                "records into the topic, with a time of its own."
-            )
+            what += " The same leader appended their neighbours, so another program wrote them, with its own times."
             remedy = "Find the program, and take away its right to write to __consumer_offsets. This shows its records:"
         else:
             what += " So the clock of the broker that led the partition then was wrong, or another program wrote them."
@@ -279,15 +271,11 @@ class ClockJump(Follower):
             until = ("--until", str(self._late[0]))
             command = ["kafkagroups", "load", self.partition.log.path, *self.partition.rule_options, *until]
             remedy += (
-                " Before these groups start again, set the offsets that should not have expired. If a group has "
-                "committed since, its timeline says what it read again or skipped; setting it back repeats what came "
-                "later. This shows the offsets before the range:"
+                " Before these groups start again, set the offsets that should not have expired, after the timeline of "
+                "a group that has committed since. This shows the offsets before the range:"
             )
         else:
-            remedy += (
-                " If a clock is still ahead, the next check for expired offsets can delete the offsets of groups "
-                "without members."
-            )
+            remedy += " If it is still ahead, the next check can delete the offsets of groups without members."
         return self.partition.finding(self._late[0], "clock_jump", what, remedy, command=command)
 
 
@@ -378,19 +366,15 @@ def describe_misplaced(partition: Partition) -> Iterator[Finding]:
     if misplaced.same_until:
         home, same_until = max(misplaced.same_until.items(), key=lambda pair: pair[1])
         what += (
-            f" Up to offset {same_until}, this log is a copy of the beginning of partition {home}: somebody has "
-            "put its files into the wrong folder. The own older records of this partition are missing."
+            f" Up to offset {same_until}, this log is a copy of the beginning of partition {home}, put into the wrong "
+            "folder. The own older records of this partition are missing."
         )
         remedy = (
-            f"Do not restart the broker before the folder is right, because {old_answers} after each start. Stop the "
-            "consumers of all groups of both partitions, stop the broker, copy both folders, and restore the files of "
-            f"partition {partition.number}. Then compare the offsets with kafkagroups load before the consumers start."
+            f"Do not restart the broker before the folder is right, because {old_answers}. Stop the consumers of both "
+            f"partitions and the broker, copy both folders, and restore the files of partition {partition.number}."
         )
     else:
-        what += (
-            " Either the partition count was changed, or files of another partition were put into this folder: "
-            f"{old_answers}."
-        )
+        what += f" Either the partition count was changed, or files of another partition are here: {old_answers}."
         remedy = (
             "Before a broker starts with this folder, look up offsets.topic.num.partitions, and where the folder "
             "came from. Until it is clear, keep the consumers of these groups stopped, and change no file."

@@ -187,7 +187,7 @@ def _select_batches(data: bytes, pulled: PulledPartition, end_offset: int) -> It
 
 
 class SegmentWriter:
-    """The segments of a folder. It goes on with the last one; in a new folder, the first one begins at `start_offset`."""
+    """The segments of a folder, which go on with the last one. Those of a new folder begin at `start_offset`."""
 
     def __init__(self, folder: Path, start_offset: int) -> None:
         self.folder = folder

@@ -22,7 +22,7 @@ CEILINGS = {
     "(top)": 526,
     "cli": 2855,
     "coordinator": 5537,
-    "course": 6943,
+    "course": 6665,
     "engine": 2552,
     "groups": 2062,
     "history": 5117,
@@ -31,7 +31,7 @@ CEILINGS = {
     "loading": 2078,
     "log": 2419,
     "records": 1881,
-    "repair": 2235,
+    "repair": 2218,
     "spark": 1700,
     "synth": 608,
 }

@@ -156,16 +156,10 @@ def play_conversation(name: str) -> PlayedConversation:
     """
     folder = make_scratch_folder()
     header, lines = read_compressed(f"conversations/{name}.jsonl.xz")
-    our_responses = {}
-    our_appends = []
-    for line in Player(header, lines, folder / "log").play():
-        if "n" in line:
-            our_responses[line["n"]] = (_sort_lists(line["response"]), line["appended"])
-        else:
-            our_appends += [str(append) for append in line["appended"]]
-    broker_responses = {
-        line["n"]: (_sort_lists(line["response"]), line["appended"]) for line in lines if line.get("n") in our_responses
-    }
+    ours = list(Player(header, lines, folder / "log").play())
+    our_responses = _read_responses(ours)
+    broker_responses = _read_responses([line for line in lines if line.get("n") in our_responses])
+    our_appends = [str(append) for line in ours if "n" not in line for append in line["appended"]]
     broker_appends = [str(append) for line in lines if line.get("event") == "append" for append in line["appended"]]
     return PlayedConversation(
         broker_version=header["broker"],
@@ -176,6 +170,10 @@ def play_conversation(name: str) -> PlayedConversation:
         broker_appends=sorted(broker_appends),
         log_folder=folder / "log",
     )
+
+
+def _read_responses(lines: Iterable[Json]) -> dict[int, Any]:
+    return {line["n"]: (_sort_lists(line["response"]), line["appended"]) for line in lines if "n" in line}
 
 
 def _sort_lists(value: Any) -> Any:

@@ -22,8 +22,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from kafkagroups.course.exercises.catalog import EXERCISES, EXERCISES_BY_LESSON, run_solutions
-from kafkagroups.course.exercises.exercise import Exercise
+from kafkagroups.course.exercises.catalog import EXERCISES, EXERCISES_BY_LESSON
+from kafkagroups.course.exercises.exercise import Exercise, define
 from kafkagroups.errors import KafkagroupsError
 
 
@@ -145,7 +145,7 @@ def _check_function(exercise: Exercise, attempt: Any) -> str:
         return f"! {exercise.name}: for {_format_arguments(arguments)} your code raised {message}{tombstone_note}"
     if all(result is None or result is ... for result in results):
         return _format_not_attempted(exercise)
-    solution_function = run_solutions()[exercise.name]
+    solution_function = define(exercise.name, exercise.solution)
     for arguments, result in zip(exercise.cases, results, strict=True):
         expected = _call(solution_function, arguments)
         if not _are_same(expected, result):

@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from kafkagroups import CleanerConfig, compact, load
+from kafkagroups import CleanerConfig, compact, edit, load
 from kafkagroups.course.lesson_folders import find_data, make_scratch_folder
-from kafkagroups.course.small_logs import encode_commit, encode_marker, encode_records
+from kafkagroups.course.small_logs import encode_commit, encode_records
 from kafkagroups.log.batch import TRANSACTIONAL, LogRecord
 from kafkagroups.log.cleaner import ProducerStates, add_batch
 from kafkagroups.log.folders import open_log
 from kafkagroups.log.writer import LogWriter
-from kafkagroups.records.serde import ControlType
 from kafkagroups.synth import write as write_synthetic
 
 _SHOP_LOG = "harbour/cleaning/before-clean/__consumer_offsets-38"
@@ -93,13 +92,9 @@ def write_log_with_hanging_transaction(folder: str | Path) -> Path:
 
 
 def abort_transaction(log: Path, producer_id: int) -> Path:
-    """Copy a partition folder, append an abort marker for a hanging transaction, and return the copy."""
+    """Return a copy of a partition folder, in which an abort marker in a new segment ends a hanging transaction."""
     copy = make_scratch_folder() / "ended"
-    shutil.copytree(log, copy)
-    # With this size, every batch begins a new segment.
-    with LogWriter(copy, segment_bytes=1) as writer:
-        timestamp = max(batch.max_timestamp for batch in open_log(log))
-        writer.append(encode_marker(writer.next_offset, timestamp, ControlType.ABORT, producer_id))
+    edit(log, copy, ["roll", ("marker", f"abort:{producer_id}")])
     return copy
 
 

@@ -15,8 +15,7 @@ from kafkagroups.coordinator import Consumer, Errors, GroupCoordinator, OffsetCo
 from kafkagroups.coordinator.messages import CommitErrors, JoinGroupResult, LeaveGroupResult, SyncGroupResult
 from kafkagroups.coordinator.simulated_consumers import ConsumerState, read_assignment
 from kafkagroups.course.broker import SHOP_TOPICS, read_partition_lines, start_broker
-from kafkagroups.course.log_lines import Lines
-from kafkagroups.errors import UsageError
+from kafkagroups.course.log_lines import Lines, find_record
 from kafkagroups.groups.living_groups import ClassicGroup
 from kafkagroups.records.releases import parse_release
 from kafkagroups.records.serde import Record, decode
@@ -190,11 +189,9 @@ class GroupLife:
 
     def read_record(self, record_offset: int) -> Record:
         manager = self.coordinator.manager
-        for batch in manager.logs.read(manager.partition_for(self.group_id)):
-            for record in batch.records:
-                if record.offset == record_offset:
-                    return decode(record.key, record.value)
-        raise UsageError(f"group {self.group_id}: the partition has no record at offset {record_offset}; see log_lines")
+        batches = manager.logs.read(manager.partition_for(self.group_id))
+        record = find_record(batches, record_offset, f"the partition of group {self.group_id}")
+        return decode(record.key, record.value)
 
     def read_state(self) -> GroupState:
         """The state is "Dead" if the group does not exist."""

@@ -107,11 +107,16 @@ def read_record(path: str, offset: int) -> tuple[bytes | None, bytes | None]:
 
     Raises UsageError if the log has no record at this offset.
     """
-    for batch in open_log(path):
+    record = find_record(open_log(path), offset, path)
+    return record.key, record.value
+
+
+def find_record(batches: Iterable[Batch], offset: int, log: str) -> LogRecord:
+    for batch in batches:
         for record in batch.records:
             if record.offset == offset:
-                return record.key, record.value
-    raise UsageError(f"{path} has no record at offset {offset}")
+                return record
+    raise UsageError(f"{log} has no record at offset {offset}")
 
 
 def read_string(data: bytes, position: int) -> tuple[str | None, int]:

@@ -6,7 +6,7 @@ Merged results are the offsets that the new coordinator loads; the classic one n
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,11 +19,10 @@ from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.log.folders import open_logs
 from kafkagroups.records.serde import ControlType
 
-Key = tuple[str, str]
+Key = tuple[str | None, str | None]
 NewestLine = tuple[int, int | None]
 """The position of a line in the log, and the committed offset, or None for a tombstone."""
 PartResult = dict[Key, NewestLine]
-_MARKERS = ("commit", "abort")
 # The partition and the producer id of a described log.
 _TOPIC_PARTITION = TopicPartition("t", 0)
 _PRODUCER_ID = 1
@@ -37,26 +36,21 @@ def list_part_results(path: str | Path) -> list[PartResult]:
     results: list[PartResult] = []
     for log in open_logs(path):
         lines = [line for batch in log for line in read_batch_lines(batch)]
-        results += _list_results_of_partition(lines)
+        markers = [line for line in lines if line.record_type in ("commit", "abort")]
+        results += [
+            {(line.group, line.partition): (line.record_offset, line.value)}
+            for line in lines
+            if line.record_type == "offset" and _counts(line, markers)
+        ]
     return results
-
-
-def _list_results_of_partition(lines: Sequence[Line]) -> Iterator[PartResult]:
-    markers = [line for line in lines if line.record_type in _MARKERS]
-    for line in lines:
-        if line.record_type == "offset" and _counts(line, markers):
-            assert line.group is not None
-            assert line.partition is not None
-            yield {(line.group, line.partition): (line.record_offset, line.value)}
 
 
 def _counts(line: Line, markers: Sequence[Line]) -> bool:
     if line.producer is None or line.value is None:
         return True
-    for marker in markers:
-        if marker.producer == line.producer and marker.record_offset > line.record_offset:
-            return marker.record_type == "commit"
-    return False
+    ends = (each for each in markers if each.producer == line.producer and each.record_offset > line.record_offset)
+    end = next(ends, None)
+    return end is not None and end.record_type == "commit"
 
 
 def merge_results(left: PartResult, right: PartResult) -> PartResult:

@@ -14,7 +14,6 @@ import json
 import os
 import shlex
 import subprocess
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,13 +21,13 @@ from typing import Any
 
 from IPython.display import display
 
+from kafkagroups.api import apply_rescue
 from kafkagroups.course.exercises.incidents.incident import Page, find_incident, write_incident
 from kafkagroups.course.lesson_folders import find_data, make_scratch_folder, read_output
 from kafkagroups.course.real_broker import RealBroker, has_jars
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.repair.apply_plan import Coordinators, GroupRefused
-from kafkagroups.repair.client import connect, create_topics
+from kafkagroups.repair.client import create_topics
 from kafkagroups.repair.plan import RescuePlan, check_targets, read_plan
 from kafkagroups.spark.session import NoJava, find_java
 
@@ -167,31 +166,12 @@ def ask_new_broker(path: Path, plan: RescuePlan, recorded: RecordedAnswers) -> O
         print(f"Step 3 of 4: {command}", flush=True)
         rows = [json.loads(line) for line in read_output(f"{command} --json", ".").splitlines()]
         print("Step 4 of 4: ask the broker for the offsets of all groups.", flush=True)
-        answered = fetch_offsets(broker.address, {*recorded.offsets, *read_planned_offsets(plan)})
+        # A new broker has no other offsets than those of the plan.
+        answers = {(row.group, row.topic_partition): row.now for row in apply_rescue(plan, broker.address)}
     for row in rows:
         if row["result"] == "refused":
             print(f"Refused: {row['group']}, {row['topic_partition']}: {row['why']}")
-    return answered
-
-
-def fetch_offsets(bootstrap: str, keys: Iterable[tuple[str, TopicPartition]]) -> Offsets:
-    """Return the committed offsets that the coordinators of a cluster answer. Keys without an offset are left out.
-
-    Raises UsageError if a coordinator does not answer.
-    """
-    keys_of_group: dict[str, list[TopicPartition]] = {}
-    for group, key in sorted(keys):
-        keys_of_group.setdefault(group, []).append(key)
-    found: Offsets = {}
-    with connect(bootstrap) as cluster:
-        coordinators = Coordinators(cluster)
-        for group, of_group in keys_of_group.items():
-            try:
-                fetched = coordinators.fetch_offsets(group, of_group)
-            except GroupRefused as error:
-                raise UsageError(f"{group}: {error}") from None
-            found.update({(group, key): offset.offset for key, offset in fetched.items() if offset.offset is not None})
-    return found
+    return {key: offset for key, offset in answers.items() if offset is not None}
 
 
 def print_comparison(answers: Offsets, right: Offsets, columns: tuple[str, str]) -> None:

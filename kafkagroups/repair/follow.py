@@ -24,7 +24,6 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -139,150 +138,49 @@ def _lock(folder: Path) -> Iterator[None]:
         yield
 
 
-@dataclass
-class _Segments:
-    """The open copy of a partition; `newest_ms` has the newest timestamp of each segment, by its file's name."""
+class _Partition:
+    """The copy of one partition: what is known of it, and its open segments."""
 
-    writer: SegmentWriter
-    newest_ms: dict[str, int]
-    first_ms: int | None = None
-    """The first timestamp of the current segment."""
-
-
-class _Copy:
-    def __init__(self, folder: Path, keep_ms: int | None, report: Callable[[str], None]) -> None:
-        self.folder = folder
-        self.keep_ms = keep_ms
+    def __init__(self, path: Path, followed: FollowedPartition, report: Callable[[str], None]) -> None:
+        self.path = path
+        self.followed = followed
         self.report = report
-        self.state = _read_state(folder / STATE_FILE)
-        self.next_cleaning_ms = 0
-        self.cleaned_until: dict[int, int] = {}
-        self.saved = b""
-        self.segments = {number: self._resume(number) for number in self.state.partitions}
-        self._save()
+        self.cleaned_until = 0
+        self.open()
 
-    def pull(self, cluster: Cluster, partitions: Iterable[int] | None) -> None:
-        numbers = choose_partitions(cluster, partitions)
-        if self.state.topic_id and cluster.topic_id and cluster.topic_id != self.state.topic_id:
-            raise UsageError(f"{self.folder}: {TOPIC} was created again since then; follow it into a new folder")
-        self.state.topic_id = self.state.topic_id or cluster.topic_id
-        numbers = [each for each in numbers if each not in self.segments or not self.state.partitions[each].stopped]
-        ranges, errors = cluster.ask_log_ranges(numbers)
-        for number, error in errors.items():
-            self.report(f"{TOPIC}-{number}: {error}")
-        for number, (start, end) in sorted(ranges.items()):
-            if number not in self.state.partitions:
-                self.state.partitions[number] = FollowedPartition(end, start)
-                self._save()  # Before the folder exists, so that a run that is killed now is no stranger to the next.
-                self.segments[number] = self._resume(number)
-            try:
-                self._pull_partition(cluster, number, start, end)
-            except PullStopped as reason:
-                self.report(f"{TOPIC}-{number}: {reason}")
-        self._save()
+    def open(self) -> None:
+        """Read the segments again, and count what they have. `newest_ms` has the newest timestamp of each by its name.
 
-    def clean(self, time_ms: int) -> None:
-        """Clean the segments that are too old: at most once an hour, because each pass reads the whole partition."""
-        if self.keep_ms is None or time_ms < self.next_cleaning_ms:
-            return
-        self.next_cleaning_ms = time_ms + min(_HOUR_MS, self.keep_ms // _SEGMENTS_OF_KEEP)
-        for number, segments in self.segments.items():
-            if segments.first_ms is not None and time_ms - segments.first_ms > self.keep_ms // _SEGMENTS_OF_KEEP:
-                segments.writer.roll(self.state.partitions[number].next)
-                segments.first_ms = None
-            names = sorted(segments.newest_ms)
-            recent = [name for name in names if segments.newest_ms[name] >= time_ms - self.keep_ms]
-            until = int(recent[0].partition(".")[0]) if recent else self.state.partitions[number].next
-            if recent != names and until > self.cleaned_until.get(number, 0):
-                self._clean_partition(number, until, time_ms)
-                self.cleaned_until[number] = until
-
-    def _clean_partition(self, number: int, until: int, time_ms: int) -> None:
-        path = self._path(number)
-        log = open_log(path)
-        first_uncleanable = min(until, read_log(log, None, None, lambda *_: None).first_uncleanable)
-        if log.damage is not None:
-            self.report(f"{path.name}: not cleaned, because it has damaged bytes: {log.damage}")
-            return
-        before = _count_bytes(path)
-        cleaned = self.folder / f"{path.name}.cleaned"
-        clean(log, cleaned / path.name, CleanerConfig(now_ms=time_ms, first_uncleanable=first_uncleanable))
-        (cleaned / path.name).rename(cleaned / "whole")
-        _replace(path, cleaned)
-        followed = self.state.partitions[number]
-        followed.gaps = [gap for gap in followed.gaps if gap[1] >= first_uncleanable]
-        self.segments[number] = self._resume(number)
-        self._save()
-        if _count_bytes(path) < before:
-            self.report(f"{path.name}: cleaned {before - _count_bytes(path)} bytes of records older than the limit")
-
-    def _pull_partition(self, cluster: Cluster, number: int, start: int, end: int) -> None:
-        followed = self.state.partitions[number]
-        segments = self.segments[number]
-        if end < followed.next:
-            followed.stopped = (
-                f"the log ends at offset {end}, but this copy has the offsets up to {followed.next}: the topic was "
-                "created again or truncated. Follow into a new folder"
-            )
-            raise PullStopped(followed.stopped)
-        if start > followed.next:
-            self._add_gap(number, start)
-        pulled = PulledPartition(start, followed.next, segments.writer.bytes)
-        for batches in pull_partition(cluster, number, pulled, end, segments.writer):
-            segments.writer.sync()
-            for batch in batches:
-                self._count(number, batch)
-                name = segments.writer.path.name
-                segments.newest_ms[name] = max(segments.newest_ms.get(name, 0), batch.max_timestamp)
-                segments.first_ms = segments.first_ms or batch.max_timestamp
-            if pulled.next > followed.next:
-                self._add_gap(number, pulled.next)
-
-    def _count(self, number: int, batch: Batch) -> None:
-        """Count a batch of the copy: the offsets that it does not have are missing."""
-        followed = self.state.partitions[number]
-        for offset in _offsets(batch):
-            self._add_gap(number, offset)
-            followed.next = max(followed.next, offset + 1)
-        self._add_gap(number, batch.next_offset)
-
-    def _add_gap(self, number: int, end: int) -> None:
-        """Note that the offsets up to `end` are gone, if they were written after the first pull began."""
-        followed = self.state.partitions[number]
-        first = max(followed.next, followed.since)
-        if first < end:
-            followed.gaps.append((first, end))
-        followed.next = max(followed.next, end)
-
-    def _resume(self, number: int) -> _Segments:
-        path = self._path(number)
-        _replace(path, self.folder / f"{path.name}.cleaned")
-        followed = self.state.partitions[number]
+        `first_ms` is the first timestamp of the current segment, or None.
+        """
+        _replace(self.path, self._cleaned)
+        followed = self.followed
         if followed.stopped:
-            self.report(f"{path.name} is not followed: {followed.stopped}")
-        files = sorted(path.glob("*.log"))
-        if not files:
-            if followed.next > followed.since:
-                raise UsageError(
-                    f"{path}: no segment, although {STATE_FILE} counts some; restore it, or use a new folder"
-                )
-            shutil.rmtree(path, ignore_errors=True)
-            return _Segments(SegmentWriter(path, followed.next), {})
-        counted = followed.next
-        last_gap = followed.gaps[-1][1] if followed.gaps else 0
-        followed.next = max(base_offset_of(files[0].name), last_gap)
-        newest_ms = {}
-        for file in files:
-            newest_ms[file.name] = self._read_segment(number, file, counted, is_last=file == files[-1])
-        writer = SegmentWriter.resume(path)
-        return _Segments(writer, newest_ms, newest_ms.get(writer.path.name))
+            self.report(f"{self.path.name} is not followed: {followed.stopped}")
+        files = sorted(self.path.glob("*.log"))
+        if not files and followed.next > followed.since:
+            raise UsageError(
+                f"{self.path}: no segment, although {STATE_FILE} counts some; restore it, or use a new folder"
+            )
+        self.newest_ms: dict[str, int] = {}
+        if files:
+            counted = followed.next
+            last_gap = followed.gaps[-1][1] if followed.gaps else 0
+            followed.next = max(base_offset_of(files[0].name), last_gap)
+            for file in files:
+                self.newest_ms[file.name] = self._read_segment(file, counted, is_last=file == files[-1])
+        self.writer = SegmentWriter(self.path, followed.next)
+        self.first_ms = self.newest_ms.get(self.writer.path.name)
 
-    def _read_segment(self, number: int, file: Path, counted: int, *, is_last: bool) -> int:
+    @property
+    def _cleaned(self) -> Path:
+        return self.path.with_name(f"{self.path.name}.cleaned")
+
+    def _read_segment(self, file: Path, counted: int, *, is_last: bool) -> int:
         """Count the batches of a segment, and return the newest timestamp; -1 if there is none.
 
         An incomplete batch at the end of the last segment is cut off.
         """
-        followed = self.state.partitions[number]
         newest_ms = -1
         data = file.read_bytes()
         for frame in find_frames(data):
@@ -294,14 +192,116 @@ class _Copy:
                 raise UsageError(f"{file}, byte {frame.position}: {frame.reason}; follow the topic into a new folder")
             batch = parse_batch(frame, data[frame.position : frame.end])
             if batch.next_offset > counted:  # It was written, and the process was killed before it was counted.
-                followed.next = max(followed.next, counted)
-                self._count(number, batch)
-            followed.next = max(followed.next, batch.next_offset)
+                self.followed.next = max(self.followed.next, counted)
+                self._count(batch)
+            self.followed.next = max(self.followed.next, batch.next_offset)
             newest_ms = max(newest_ms, batch.max_timestamp)
         return newest_ms
 
-    def _path(self, number: int) -> Path:
-        return self.folder / f"{TOPIC}-{number}"
+    def pull(self, cluster: Cluster, number: int, start: int, end: int) -> None:
+        """Raises PullStopped."""
+        followed = self.followed
+        if end < followed.next:
+            followed.stopped = (
+                f"the log ends at offset {end}, but this copy has the offsets up to {followed.next}: the topic was "
+                "created again or truncated. Follow into a new folder"
+            )
+            raise PullStopped(followed.stopped)
+        self._add_gap(start)
+        pulled = PulledPartition(start, followed.next, self.writer.bytes)
+        for batches in pull_partition(cluster, number, pulled, end, self.writer):
+            self.writer.sync()
+            for batch in batches:
+                self._count(batch)
+                name = self.writer.path.name
+                self.newest_ms[name] = max(self.newest_ms.get(name, 0), batch.max_timestamp)
+                self.first_ms = self.first_ms or batch.max_timestamp
+            self._add_gap(pulled.next)
+
+    def _count(self, batch: Batch) -> None:
+        """Count a batch of the copy: the offsets that it does not have are missing."""
+        for offset in _offsets(batch):
+            self._add_gap(offset)
+            self.followed.next = max(self.followed.next, offset + 1)
+        self._add_gap(batch.next_offset)
+
+    def _add_gap(self, end: int) -> None:
+        """Note that the offsets up to `end` are gone, if they were written after the first pull began."""
+        first = max(self.followed.next, self.followed.since)
+        if first < end:
+            self.followed.gaps.append((first, end))
+        self.followed.next = max(self.followed.next, end)
+
+    def clean(self, time_ms: int, keep_ms: int) -> None:
+        """Clean the segments whose records are all older than `keep_ms`."""
+        if self.first_ms is not None and time_ms - self.first_ms > keep_ms // _SEGMENTS_OF_KEEP:
+            self.writer.roll(self.followed.next)
+            self.first_ms = None
+        names = sorted(self.newest_ms)
+        recent = [name for name in names if self.newest_ms[name] >= time_ms - keep_ms]
+        until = base_offset_of(recent[0]) if recent else self.followed.next
+        if recent != names and until > self.cleaned_until:
+            self._clean_until(until, time_ms)
+            self.cleaned_until = until
+
+    def _clean_until(self, until: int, time_ms: int) -> None:
+        log = open_log(self.path)
+        first_uncleanable = min(until, read_log(log, None, None, lambda *_: None).first_uncleanable)
+        if log.damage is not None:
+            self.report(f"{self.path.name}: not cleaned, because it has damaged bytes: {log.damage}")
+            return
+        before = self.writer.bytes
+        copy = self._cleaned / self.path.name
+        clean(log, copy, CleanerConfig(now_ms=time_ms, first_uncleanable=first_uncleanable))
+        copy.rename(self._cleaned / "whole")
+        self.followed.gaps = [gap for gap in self.followed.gaps if gap[1] >= first_uncleanable]
+        self.open()
+        if self.writer.bytes < before:
+            self.report(f"{self.path.name}: cleaned {before - self.writer.bytes} bytes of records older than the limit")
+
+
+class _Copy:
+    def __init__(self, folder: Path, keep_ms: int | None, report: Callable[[str], None]) -> None:
+        self.folder = folder
+        self.keep_ms = keep_ms
+        self.report = report
+        self.state = _read_state(folder / STATE_FILE)
+        self.next_cleaning_ms = 0
+        self.saved = b""
+        self.partitions = {number: self._open(number) for number in self.state.partitions}
+        self._save()
+
+    def _open(self, number: int) -> _Partition:
+        return _Partition(self.folder / f"{TOPIC}-{number}", self.state.partitions[number], self.report)
+
+    def pull(self, cluster: Cluster, partitions: Iterable[int] | None) -> None:
+        numbers = choose_partitions(cluster, partitions)
+        if self.state.topic_id and cluster.topic_id and cluster.topic_id != self.state.topic_id:
+            raise UsageError(f"{self.folder}: {TOPIC} was created again since then; follow it into a new folder")
+        self.state.topic_id = self.state.topic_id or cluster.topic_id
+        stopped = {number for number, followed in self.state.partitions.items() if followed.stopped}
+        ranges, errors = cluster.ask_log_ranges([number for number in numbers if number not in stopped])
+        for number, error in errors.items():
+            self.report(f"{TOPIC}-{number}: {error}")
+        for number, (start, end) in sorted(ranges.items()):
+            if number not in self.state.partitions:
+                self.state.partitions[number] = FollowedPartition(end, start)
+                self._save()  # Before the folder exists, so that a run that is killed now is no stranger to the next.
+                self.partitions[number] = self._open(number)
+            try:
+                self.partitions[number].pull(cluster, number, start, end)
+            except PullStopped as reason:
+                self.report(f"{TOPIC}-{number}: {reason}")
+        self._save()
+
+    def clean(self, time_ms: int) -> None:
+        """Clean the segments that are too old: at most once an hour, because each pass reads the whole partition."""
+        if self.keep_ms is None or time_ms < self.next_cleaning_ms:
+            return
+        self.next_cleaning_ms = time_ms + min(_HOUR_MS, self.keep_ms // _SEGMENTS_OF_KEEP)
+        for partition in self.partitions.values():
+            partition.clean(time_ms, self.keep_ms)
+            self._save()
 
     def _save(self) -> None:
         """Write `follow.json`, if something changed. The batches that it counts are on the disk."""
@@ -315,10 +315,6 @@ class _Copy:
             os.fsync(file.fileno())
         work.replace(self.folder / STATE_FILE)
         self.saved = state
-
-
-def _count_bytes(path: Path) -> int:
-    return sum(file.stat().st_size for file in path.iterdir())
 
 
 def _offsets(batch: Batch) -> list[int]:

@@ -187,24 +187,17 @@ def _select_batches(data: bytes, pulled: PulledPartition, end_offset: int) -> It
 
 
 class SegmentWriter:
+    """The segments of a folder, which go on with the last one. Those of a new folder begin at `start_offset`."""
+
     def __init__(self, folder: Path, start_offset: int) -> None:
         self.folder = folder
-        self.bytes = 0
-        self._base_offset = start_offset
-        self._size = 0
-        """The number of bytes in the current segment."""
-        folder.mkdir()
-        self.path.touch()
-
-    @classmethod
-    def resume(cls, folder: Path) -> SegmentWriter:
-        writer = cls.__new__(cls)
-        writer.folder = folder
+        folder.mkdir(exist_ok=True)
         sizes = {segment_file.base_offset_of(path.name): path.stat().st_size for path in folder.glob("*.log")}
-        writer.bytes = sum(sizes.values())
-        writer._base_offset = max(sizes)
-        writer._size = sizes[writer._base_offset]
-        return writer
+        self.bytes = sum(sizes.values())
+        self._base_offset = max(sizes, default=start_offset)
+        self._size = sizes.get(self._base_offset, 0)
+        """The number of bytes in the current segment."""
+        self.path.touch()
 
     def sync(self) -> None:
         with open(self.path, "rb") as file:

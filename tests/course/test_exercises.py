@@ -9,7 +9,8 @@ import kafkagroups as kg
 from kafkagroups import course
 from kafkagroups.coordinator import offset_for_leader_epoch
 from kafkagroups.course import checks
-from kafkagroups.course.exercises.catalog import EXERCISES, run_solutions
+from kafkagroups.course.exercises.catalog import EXERCISES
+from kafkagroups.course.exercises.exercise import define
 from kafkagroups.course.log_lines import Line
 from kafkagroups.records.wire import java_hash
 
@@ -23,8 +24,7 @@ def check(capsys, name, attempt):
 
 @pytest.fixture
 def solved():
-    """All solutions, run one after the other as in a solved notebook."""
-    return run_solutions()
+    return {name: define(name, exercise.solution) for name, exercise in EXERCISES.items()}
 
 
 @pytest.mark.parametrize("name", EXERCISES)

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import crc32c
-
-import kafkagroups
-from kafkagroups.course.exercises import answer_functions, byte_functions, replay_functions
 from kafkagroups.course.exercises.exercise import Exercise, read_exercise, read_sections, read_values
 from kafkagroups.course.exercises.incidents.incident import INCIDENTS
 
-_MODULES = {
-    name: module for module in (byte_functions, answer_functions, replay_functions) for name in module.FUNCTIONS
-}
 _SECTIONS = {page.stem[:2]: read_sections(page)[1] for page in sorted(Path(__file__).parent.glob("[0-9][0-9]_*.md"))}
 
 
@@ -25,7 +17,7 @@ def _list_sections(kind: str, sections: dict[str, str]) -> Iterator[tuple[str, s
 
 
 EXERCISES_BY_LESSON: dict[str, tuple[Exercise, ...]] = {
-    lesson: tuple(read_exercise(name, text, _MODULES.get(name)) for name, text in _list_sections("Exercise ", sections))
+    lesson: tuple(read_exercise(name, text) for name, text in _list_sections("Exercise ", sections))
     for lesson, sections in _SECTIONS.items()
 }
 EXERCISES_BY_LESSON["14"] = tuple(question.exercise for incident in INCIDENTS for question in incident.questions)
@@ -42,14 +34,3 @@ MISCONCEPTIONS: dict[str, dict[Any, str]] = {
 """What is wrong with a frequent wrong prediction. It is not in the lessons, because a list of wrong predictions tells a
 reader too much about the answer.
 """
-
-
-@functools.cache
-def run_solutions() -> dict[str, Any]:
-    """Return the functions and values that all solutions define, by name."""
-    from kafkagroups import course  # It imports this module.
-
-    namespace: dict[str, Any] = {"kg": kafkagroups, "course": course, "crc32c": crc32c.crc32c}
-    for exercise in EXERCISES.values():
-        exec(compile(exercise.solution, f"<solution of {exercise.name}>", "exec"), namespace)
-    return {name: namespace[name] for name in EXERCISES}

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import re
 from ast import literal_eval
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
-from kafkagroups.groups.offsets import OffsetAndMetadata
+import crc32c
+
+import kafkagroups
+from kafkagroups.course.exercises.functions import FUNCTIONS
 
 _ROW = re.compile(r"^\| (?!---)(.*?) \| ?(.*?) ?\|$", re.MULTILINE)
+_CHANGE = re.compile("`(.+?)` → `(.+?)`")
 _CASE = re.compile(r"^- `(.+)`$", re.MULTILINE)
 _HINT = re.compile(r"^\d\. (.+)$", re.MULTILINE)
 _SOLUTION = re.compile(r"^```\n(.+?)\n```$", re.MULTILINE | re.DOTALL)
@@ -41,18 +44,6 @@ class Exercise:
     known_mistakes: dict[str, Any] = field(default_factory=dict)
 
 
-class ExerciseFunction(NamedTuple):
-    """The code of an exercise whose answer is a function.
-
-    The page has the cases, which `read_case` reads, and names each mistake. `answer_wrongly` has this name as its first
-    argument. Without it, a mistake is a function of the same module.
-    """
-
-    correct: Callable[..., Any]
-    answer_wrongly: Callable[..., Any] | None = None
-    read_case: Callable[[str], tuple[Any, ...]] = literal_eval
-
-
 def read_sections(page: Path) -> tuple[str, dict[str, str]]:
     """Return the head of a page, and the text of each section by its title."""
     head, *parts = page.read_text(encoding="utf-8").split("\n## ")
@@ -73,19 +64,19 @@ def read_hints(section: str) -> tuple[str, ...]:
     return tuple(_HINT.findall(section))
 
 
-def read_exercise(name: str, section: str, module: ModuleType | None = None) -> Exercise:
+def read_exercise(name: str, section: str) -> Exercise:
     """Read a section with the answer or the code of a solution, a table of wrong answers, and perhaps hints.
 
-    `module` has the code of an exercise whose answer is a function.
+    If the answer is a function, a wrong one is the solution with changes: "`>=` → `>`".
     """
     hints = read_hints(section)
     found = _SOLUTION.search(section)
-    if module is not None:
+    if name in FUNCTIONS:
         assert found is not None, name
-        code: ExerciseFunction = module.FUNCTIONS[name]
-        mistakes = {why: _find_mistake(code, module, wrong.strip("`")) for wrong, why in read_rows(section)}
-        cases = tuple(map(code.read_case, _CASE.findall(section)))
-        return Exercise(name, code.correct, found[1], hints, cases, mistakes)
+        solution = found[1]
+        wrong_answers = {why: partial(_run, name, _change(solution, row)) for row, why in read_rows(section)}
+        cases = tuple(map(FUNCTIONS[name].read_case, _CASE.findall(section)))
+        return Exercise(name, FUNCTIONS[name].correct, solution, hints, cases, wrong_answers)
     answer = _ANSWER.search(section)
     assert answer is not None, name
     solution = found[1] if found else f"{name} = {answer[1]}"
@@ -93,13 +84,22 @@ def read_exercise(name: str, section: str, module: ModuleType | None = None) -> 
     return Exercise(name, literal_eval(answer[1]), solution, hints, known_mistakes=mistakes)
 
 
-def _find_mistake(code: ExerciseFunction, module: ModuleType, name: str) -> Callable[..., Any]:
-    if code.answer_wrongly is None:
-        return getattr(module, name)  # type: ignore[no-any-return]
-    return partial(code.answer_wrongly, name)
+def _change(solution: str, changes: str) -> str:
+    for old, new in _CHANGE.findall(changes):
+        assert solution.count(old) == 1, old
+        solution = solution.replace(old, new)
+    return solution
 
 
-def make_commit(
-    offset: int, *, commit_time: int = 0, expire_time: int | None = None, record_offset: int = 0
-) -> OffsetAndMetadata:
-    return OffsetAndMetadata(offset, "", commit_time, -1, expire_time, None, record_offset, record_offset)
+def _run(name: str, code: str, *arguments: Any) -> Any:
+    return define(name, code)(*arguments)
+
+
+@cache
+def define(name: str, code: str) -> Any:
+    """Return the function or the value that the code of an answer defines."""
+    from kafkagroups import course  # It imports this module.
+
+    namespace: dict[str, Any] = {"kg": kafkagroups, "course": course, "crc32c": crc32c.crc32c}
+    exec(compile(code, f"<solution of {name}>", "exec"), namespace)
+    return namespace[name]

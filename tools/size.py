@@ -22,7 +22,7 @@ CEILINGS = {
     "(top)": 526,
     "cli": 2855,
     "coordinator": 5537,
-    "course": 6665,
+    "course": 6666,
     "engine": 2552,
     "groups": 2062,
     "history": 5117,

@@ -20,11 +20,11 @@ const MIN_STEP_MS: i64 = 3_600_000;
 const MAX_STEPS: usize = 100;
 const MAX_REPLACEMENT_BYTES: usize = 64 << 20;
 /// The types of the records that a rebalance writes. A group is worth a look if it writes CROWD of them within an hour,
-/// and goes on so for five minutes.
+/// and goes on so for two minutes.
 const REBALANCES: [i16; 4] = [2, 3, 11, 17];
 const CROWD: usize = 20;
 const CROWD_MS: i64 = 3_600_000;
-const MIN_STORM_MS: i64 = 300_000;
+const MIN_STORM_MS: i64 = 120_000;
 /// A skip follows this many moves, and is this much longer than the longest of them (`history/event.py`).
 const MIN_MOVES: u32 = 10;
 const MIN_SKIP: i64 = 1000;

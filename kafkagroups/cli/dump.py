@@ -125,6 +125,7 @@ def run(args: Options) -> int:
     for topic in topics:
         try:
             opened = topic.open(record_range.stop)
+            opened = opened if args.group is None else opened.limit_to(args.group)
             opened.check_stop()
             for log in opened.logs:
                 print_log(log)

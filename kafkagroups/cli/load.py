@@ -16,8 +16,8 @@ from kafkagroups.errors import UsageError
 from kafkagroups.groups.modern_group import AnyGroup, ModernGroup
 from kafkagroups.history.finding import count_of, describe_zeros, list_names
 from kafkagroups.loading.groups import Groups, group_json, member_rows, modern_member_json, sorted_pending
-from kafkagroups.loading.partition_count import choose_log, has_wildcard, match_groups
-from kafkagroups.log.folders import open_logs
+from kafkagroups.loading.partition_count import has_wildcard, match_groups
+from kafkagroups.log.segments import Stop
 from kafkagroups.records.releases import rules_to_json
 from kafkagroups.topic import Topic
 
@@ -91,13 +91,11 @@ def _print_written(args: Options, topic: Topic, written: WrittenTables) -> None:
 def _load_selected(args: Options, topic: Topic) -> Groups:
     """With --until, only the partition with the group's records is loaded."""
     path = str(topic.path)
-    if args.group is not None and args.until is not None and len(logs := open_logs(path)) > 1:
+    opened = topic.open(Stop(args.until))
+    if args.group is not None and args.until is not None and len(opened.logs) > 1:
         if has_wildcard(args.group):
             raise UsageError("an offset to stop at needs one partition: give the id of one group, and not a pattern")
-        # The records can also be after the offset of --until.
-        find_partitions = lambda: set(_load(args, topic).partitions_of.get(args.group, ()))  # noqa: E731
-        (log,) = choose_log(logs, args.group, args.partitions, find_partitions, path=path)
-        topic = replace(topic, path=log.path)
+        topic = replace(topic, path=opened.limit_to(args.group).logs[0].path)
     groups = replace(_load(args, topic, **answers.find_stop(args)), path=path)
     return groups if args.group is None else groups.select(match_groups(groups.partitions_of, args.group))
 

@@ -153,6 +153,8 @@ class Event:
         The ids and the data of the members that joined, or of the one whose offset stands still.
     replaced_instances
         The instance ids of static members that got new member ids.
+    lost
+        The topic-partitions of each member that left, as texts, if it had some.
     can_be_request
         Whether a request can also have deleted an expired offset, as far as the log tells.
     origin
@@ -177,12 +179,13 @@ class Event:
     what: str = ""
     members: tuple[tuple[str, Member], ...] = ()
     replaced_instances: tuple[str, ...] = ()
+    lost: tuple[frozenset[str], ...] = ()
     can_be_request: bool = False
     origin: str = ""
     is_routine: bool = False
 
 
-_NOT_IN_JSON = ("can_be_request", "origin", "is_routine")
+_NOT_IN_JSON = ("lost", "can_be_request", "origin", "is_routine")
 
 
 def event_json(event: Event) -> dict[str, Any]:
@@ -224,7 +227,9 @@ Members = Mapping[TopicPartition, tuple[str, Member]]
 MIN_STEP_MS = 3_600_000
 """How much later than a later record a record must be before a broker's clock is told to be wrong."""
 MIN_STANDSTILL_MS = 5 * 60_000
-"""The shortest standstill that is shown: the default of a consumer's max.poll.interval.ms."""
+"""The default of a consumer's max.poll.interval.ms: a shorter history of a group says little about it."""
+MIN_STILL_MS = 60_000
+"""How long a position at least does not move before it is told to stand still: twelve intervals of auto commit."""
 MIN_MOVES = 10
 """How often a position must have moved before its own pauses tell what is usual."""
 MIN_SKIP = 1000
@@ -453,5 +458,5 @@ def finish_positions(positions: Iterable[Position], members: Members) -> list[Po
         position.member = members.get(position.topic_partition)
         if position.moved_ms is not None and position.moves >= MIN_MOVES:
             pause_ms = newest_ms - position.moved_ms
-            position.stands_still = pause_ms >= max(MIN_STANDSTILL_MS, USUAL_PAUSES * position.longest_pause_ms)
+            position.stands_still = pause_ms >= max(MIN_STILL_MS, USUAL_PAUSES * position.longest_pause_ms)
     return ordered

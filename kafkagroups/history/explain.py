@@ -30,10 +30,10 @@ from kafkagroups.history.passes import refuse_foreign_log
 from kafkagroups.history.timeline import PartitionHistory, Question, build_history
 from kafkagroups.loading.groups import Groups, description_json, group_json, offset_json, offsets_json, orphan_json
 from kafkagroups.loading.load import OpenTopic
-from kafkagroups.loading.partition_count import choose_log, has_wildcard, match_groups
+from kafkagroups.loading.partition_count import has_wildcard, match_groups
 from kafkagroups.log.batches import Damage, Gap
 from kafkagroups.log.segment_file import partition_for
-from kafkagroups.log.segments import NO_STOP, Stop
+from kafkagroups.log.segments import Stop
 
 _SHOWN_EVENTS = ("generation", "empty", "epoch", "deleted", "expired", "offset_deleted")
 """The events whose sentence does not repeat the columns. That of a rewind is shown at the commit, not at the marker."""
@@ -284,21 +284,15 @@ def explain_groups(topic: OpenTopic, group_ids: Collection[str], question: Quest
 
     If reading ends at an offset, only the partition with a group's records is read.
     """
-    if topic.stop.until_offset is None or len(topic.logs) == 1:
-        # The groups of a pattern belong together anyway.
-        groups, logs = load_group_logs(topic, group_ids)
-        refuse_foreign_log(topic, groups.partitions_of)
+    if topic.stop.until_offset is not None and len(topic.logs) > 1:
         for group_id in group_ids:
-            yield explain_log(groups, logs.pop(group_id), question)
+            yield from explain_groups(topic.limit_to(group_id), [group_id], question)
         return
-    whole = replace(topic, stop=NO_STOP)
+    # The groups of a pattern belong together anyway.
+    groups, logs = load_group_logs(topic, group_ids)
+    refuse_foreign_log(topic, groups.partitions_of)
     for group_id in group_ids:
-
-        def find_numbers(group_id: str = group_id) -> set[int | None]:
-            return {entry.partition for entry in load_group_logs(whole, [group_id])[1][group_id]}
-
-        chosen = choose_log(topic.logs, group_id, topic.partitions, find_numbers, path=topic.path)
-        yield from explain_groups(topic.part(*chosen), [group_id], question)
+        yield explain_log(groups, logs.pop(group_id), question)
 
 
 def explain_matching(topic: OpenTopic, pattern: str, question: Question) -> list[Explanation]:

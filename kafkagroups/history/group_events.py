@@ -158,8 +158,10 @@ def apply_request(request: list[GroupRecord], state: GroupState) -> Change:
         elif record.type == PATTERN:
             pattern = cast(Any, record.key).regular_expression
             topics = frozenset[str]() if value is None else frozenset(value.topics)
-            if new := topics - state.patterns.get(pattern, frozenset()):
-                change.matched.append(f"pattern {pattern} matches {list_names(sorted(new))}")
+            old = state.patterns.get(pattern, frozenset())
+            if new := topics - old:
+                matches = "now also matches" if old else "matches"
+                change.matched.append(f"pattern {pattern} {matches} {list_names(sorted(new))}")
             state.patterns[pattern] = topics
         elif value is None:
             continue
@@ -364,7 +366,8 @@ class GroupEvents:
         # The coordinator of Kafka 4 writes generation 0 when the first member joins a new group.
         name = "generation" if members or value.generation <= 0 else "empty"
         what = add_to_sentence(what, subscriptions)
-        return self.make_event(record, name, what, who, leader=value.leader, protocol=value.protocol)
+        fields = {"leader": value.leader, "protocol": value.protocol, "lost": self._list_lost(old, left)}
+        return self.make_event(record, name, what, who, **fields)
 
     def _describe_generation(self, old: GroupState, value: GroupMetadataValue, who: Turnover) -> str:
         generation = value.generation
@@ -431,7 +434,8 @@ class GroupEvents:
         what = add_to_sentence(what, self._describe_assigned(old, change.epochs))
         epochs = {change.epoch, change.target_epoch, change.topology_epoch}
         is_routine = not (changed or change.away or change.matched or change.targets or epochs != {None})
-        yield self.make_event(change.first, "epoch", what, who, is_routine=is_routine)
+        lost = self._list_lost(old, left)
+        yield self.make_event(change.first, "epoch", what, who, is_routine=is_routine, lost=lost)
         if left and not self.state.members:
             self.empty_at = change.first.offset
             yield self.make_event(change.first, "empty", "No member is left.")
@@ -464,7 +468,8 @@ class GroupEvents:
         parts = list(filter(None, texts))
         if not parts:
             parts = [f"{names([member_id])[0]} is at epoch {epoch}" for member_id, epoch in change.epochs.items()]
-        number = "unknown" if self.state.generation is None else self.state.generation
+        number: int | str = "unknown" if self.has_hole else "not yet known"
+        number = number if self.state.generation is None else self.state.generation
         is_told = is_new or old_members or self.state.type == "consumer"
         of_type = "" if is_told else f" of a {self.state.type} group"
         return f"Epoch {number}{of_type}: {', '.join(parts)}." if parts else f"Epoch {number}{of_type}."
@@ -479,14 +484,20 @@ class GroupEvents:
 
     def _describe_assigned(self, old: GroupState, member_ids: Iterable[str]) -> list[str]:
         """What each of these members has now, if it is not what it had before."""
-        names = {topic_id: name for name, topic_id in self.state.topic_ids.items()} | self.topic_names
         texts = []
         for member_id in member_ids:
             assigned = self.state.assigned.get(member_id, NOTHING)
             if member_id in self.state.members and assigned != old.assigned.get(member_id, NOTHING):
-                partitions = sorted(f"{names.get(topic, topic)}-{number}" for topic, number in assigned)
+                partitions = sorted(self._name_partitions(assigned))
                 texts.append(f"{self.state.members[member_id].name} has {list_names(partitions) or 'nothing'}")
         return _limit(texts, "with another assignment")
+
+    def _name_partitions(self, assigned: frozenset[tuple[str, int]]) -> frozenset[str]:
+        names = {topic_id: name for name, topic_id in self.state.topic_ids.items()} | self.topic_names
+        return frozenset(f"{names.get(topic, topic)}-{number}" for topic, number in assigned)
+
+    def _list_lost(self, old: GroupState, left: Ids) -> tuple[frozenset[str], ...]:
+        return tuple(self._name_partitions(old.assigned[each]) for each in left if old.assigned.get(each))
 
     def _describe_subscriptions(self, old: GroupState, record_offset: int) -> list[str]:
         lost = self.state.note_subscriptions(old, record_offset)

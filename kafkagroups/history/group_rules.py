@@ -191,13 +191,17 @@ def find_recreated(signs: Iterable[tuple[int | None, str, Recreation]]) -> Itera
         partition, _, first = min(found, key=lambda each: (each[2].ids is None, each[2].time_ms or 0, each[2].record))
         time = "" if first.time_ms is None else f", at the latest at {describe_time(first.time_ms)}"
         shown_by = "its offsets were deleted with it, and the first commits after that are lower than the last before"
+        if first.is_certain:
+            shown_by = "its offsets were deleted with it, and a broker stores no later commit without a new topic"
         if first.ids is not None:
             shown_by = f"its id changed from {first.ids[0]} to {first.ids[1]}"
         what = f"Topic {topic} was created again{time}: {shown_by}. Commits of {list_groups(groups)} show it."
         remedy = (
             f"Do not set offsets of {topic} from before that time, by hand or from a rescue plan: their records are "
-            "gone. If a group's first commit there is high, it has skipped the first records: set it back to 0 if it "
-            "needs them. A program that keeps positions outside Kafka must forget those of the old topic first."
+            "gone. A running consumer can have committed its old position once more; then its later, lower commits are "
+            "right. A group that began at the end (auto.offset.reset=latest) has skipped the first records: set it "
+            "back to 0 if it needs them. A program that keeps positions outside Kafka must forget those of the old "
+            "topic first."
         )
         finding = Finding.make(partition, first.record, "topic_created_again", what, remedy, group=min(groups))
         yield finding if len(groups) == 1 else replace(finding, partition=None, offset=None, group=None)
@@ -395,8 +399,9 @@ def find_shared_instances(partition: Partition) -> Iterator[Finding]:
                 f"({describe_time(last.timestamp_ms)}). {describe_settings(shared)}"
             )
             remedy = (
-                f"Find every process with group.instance.id={instance_id}, stop the one that does not belong to the "
-                "group, and give each process its own id. Then look for records that both processes have handled."
+                f"Find every process with group.instance.id={instance_id}, and stop the one that does not belong to the "
+                "group. If it does, give it an instance id of its own; a copy for tests needs its own group id. Then "
+                "look for records that both processes have handled."
             )
             yield partition.finding(first.offset, "shared_instance_id", what, remedy, group=group)
 

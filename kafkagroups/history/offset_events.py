@@ -55,6 +55,11 @@ class Deletion(NamedTuple):
     cause: Cause
     causes: list[Cause]
 
+    def is_in_same_topic(self, later: GroupRecord) -> bool | None:
+        """Return whether a later commit is of the topic that the deleted one was of; None if the log does not tell."""
+        is_same_topic = has_same_topic(self.commit, later)
+        return False if is_same_topic is None and self.cause is Cause.TOPIC_DELETED else is_same_topic
+
 
 def has_same_topic(commit: GroupRecord, later: GroupRecord) -> bool | None:
     """Return whether two commits have the same topic id; None if one of them has none."""
@@ -122,8 +127,10 @@ class OffsetEvents:
         if old is None and not record.is_pending and self._describe_committer(record) == _NO_MEMBER:
             by = f"; {_NO_MEMBER}"
         what = f"{self._describe_commit(record, old, new_id)}{by}{new_id}."
-        if old is None and key in self._deleted and offset > self._deleted[key].commit.value.offset and not new_id:
-            record.entry.skipped = True
+        deletion = self._deleted.get(key) if old is None and not new_id else None
+        if deletion is not None and offset != deletion.commit.value.offset:
+            record.entry.skipped = offset > deletion.commit.value.offset
+            record.entry.went_back = not record.entry.skipped
             record.entry.what = what
         was_of_old_topic = position is not None and position.is_of_old_topic and is_back
         if was_of_old_topic:
@@ -148,11 +155,14 @@ class OffsetEvents:
         key = record.key
         offset: int = record.value.offset
         if old is None and key in self._deleted:
-            is_same_topic = has_same_topic(self._deleted[key].commit, record)
+            is_same_topic = self._deleted[key].is_in_same_topic(record)
             deleted: int = self._deleted[key].commit.value.offset
             what = f"{key}: {offset}, the first commit after {deleted} was deleted"
+            if is_same_topic is False and offset:
+                doubt = ", unless it is a position in the topic before" if offset >= deleted else ""
+                return f"{what}: in a new topic, at most 0 to {offset - 1} are skipped{doubt}"
             if is_same_topic is False:
-                return f"{what}: in a new topic, at most 0 to {offset - 1} are skipped" if offset else what
+                return what
             if offset > deleted and not new_id:
                 return f"{what}: at most {deleted} to {offset - 1} are skipped, unless the group began at the start"
             if offset < deleted:
@@ -180,12 +190,15 @@ class OffsetEvents:
             self.decided[deletion.tombstone.offset] = f"{key}: {deletion.commit.value.offset} deleted, {reason}."
         elif deletion is not None and deletion.cause in (Cause.TOPIC_DELETED, Cause.UNKNOWN):
             self._note_return(key.topic, record, deletion)
+        is_in_new_topic = (is_same_topic if deletion is None else deletion.is_in_same_topic(record)) is False
         position = self.positions.get(key)
         if position is None:
             position = Position(key, self.group.partition, offset, record.offset, get_time(record))
             self.positions[key] = position
             position.is_set = not (self.group.state.members or record.is_pending or _has_leader_epoch(record))
-            position.is_of_old_topic = is_same_topic is False and before is not None and offset == before.value.offset
+            if is_in_new_topic and before is not None:
+                is_ahead = deletion is not None and offset > before.value.offset
+                position.is_of_old_topic = is_ahead or offset == before.value.offset
         else:
             position.is_of_old_topic &= offset == position.now
             is_by_member = self._is_by_member(record)
@@ -198,11 +211,16 @@ class OffsetEvents:
         return bool(self.group.state.members) and not record.is_pending
 
     def _note_return(self, topic: str, record: GroupRecord, deletion: Deletion) -> None:
-        """Note the first commit to a topic partition after its deletion. In a new topic, all of them are lower."""
+        """Note the first commit to a topic partition after its deletion.
+
+        If only the deletion of the topic can have deleted the offset, the commit shows a new topic, because a broker
+        refuses commits of a topic that does not exist (KafkaApis.handleOffsetCommitRequest). Otherwise, a new topic is
+        likely if all first commits are lower than those before.
+        """
         is_certain = deletion.cause is Cause.TOPIC_DELETED
         sign = Recreation(topic, record.offset, get_time(record), None, deletion.tombstone.timestamp, is_certain)
         known = self.recreated.setdefault(topic, sign)
-        if known.ids is None and record.value.offset >= deletion.commit.value.offset:
+        if known.ids is None and not known.is_certain and record.value.offset >= deletion.commit.value.offset:
             del self.recreated[topic]
 
     def _note_topic_id(self, key: TopicPartition, record: GroupRecord) -> str:

@@ -242,7 +242,10 @@ class ClockJump(Follower):
         until = self._early[-1] + 1
         command = ["kafkagroups", "dump", self.partition.log.path, "--from", str(first), "--until", str(until)]
         if len(self._leader_epochs) == 1:
-            what += " The same leader appended their neighbours, so another program wrote them, with its own times."
+            what += (
+                " The same leader appended their neighbours, so its clock was right, and another program wrote these "
+                "records into the topic, with a time of its own."
+            )
             remedy = "Find the program, and take away its right to write to __consumer_offsets. This shows its records:"
         else:
             what += " So the clock of the broker that led the partition then was wrong, or another program wrote them."

@@ -21,12 +21,12 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from kafkagroups.history.event import Event, Member
-from kafkagroups.history.finding import describe_duration, name_record
+from kafkagroups.history.finding import describe_duration, list_names, name_record
 
 WINDOW_MS = 3_600_000
 MIN_REBALANCES = 20
 """A group with fewer within WINDOW_MS is not looked at (totals.py, engine/src/follow.rs)."""
-MIN_STORM_MS = 300_000
+MIN_STORM_MS = 120_000
 MIN_REPEATED = 10
 SETTLING = 2
 Process = tuple[str, ...]
@@ -37,8 +37,9 @@ SAME_MEMBERS_REMEDY = (
     "each time, and so does a leader that joins again."
 )
 JOINS_REMEDY = (
-    "Read this client's log: it crashes, a poll takes longer than max.poll.interval.ms (lower max.poll.records, or "
-    "lengthen the interval), or its session expires (lengthen session.timeout.ms)."
+    "Read this client's log: it crashes (if each member that left had the same partition, perhaps at a record there), "
+    "a poll takes longer than max.poll.interval.ms (lower max.poll.records, or lengthen the interval), or its session "
+    "expires (lengthen session.timeout.ms)."
 )
 INSTANCE_REMEDY = "If two processes have this group.instance.id, give each one its own."
 
@@ -173,6 +174,10 @@ def _describe(rebalances: Sequence[Event], run: Sequence[Repeated], members: _Me
     joined = [member for event in rebalances for _, member in event.members if identify(member) == reason]
     what += f"{joined[-1].description} joined {count} times with a new member id"
     what += "".join(_compare_timeouts(joined[-1], members))
+    lost = [partitions for event in rebalances for partitions in event.lost]
+    shared = frozenset.intersection(*lost) if len(lost) >= MIN_REPEATED else frozenset()
+    if shared:
+        what += f"; each of the {len(lost)} members that left had {list_names(sorted(shared))}"
     instance_id = joined[-1].instance_id
     return Storm(rebalances, what, JOINS_REMEDY if instance_id is None else f"{JOINS_REMEDY} {INSTANCE_REMEDY}")
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -264,32 +264,6 @@ def _count_explained(old_places: Collection[tuple[str, int]], count: int) -> Cou
 def _find_largest(explained_by: Mapping[int, int]) -> list[int]:
     largest = max(explained_by.values())
     return sorted(count for count, explained in explained_by.items() if explained == largest)
-
-
-def choose_log(
-    logs: Sequence[Log],
-    group: str,
-    partitions: int | None,
-    find_numbers: Callable[[], set[int | None]],
-    *,
-    path: str,
-) -> Sequence[Log]:
-    """Return the log with the records of a group, in a list, because an offset to stop at belongs to one partition.
-
-    Raises UsageError if there is not exactly one log.
-    """
-    numbers = find_numbers() if partitions is None else {partition_for(group, partitions)}
-    chosen = [log for log in logs if log.partition in numbers]
-    if len(chosen) == 1:
-        return chosen
-    if chosen:
-        listed = ", ".join(str(log.partition) for log in chosen)
-        reason = f"partitions {listed} have records of {group}: give the folder of one of them, or --partitions"
-    elif partitions is not None:
-        reason = f"{path} has no folder of partition {min(numbers, key=str)}, which stores {group}"
-    else:
-        reason = f"no partition in {path} has a record of {group}"
-    raise UsageError(f"an offset to stop at needs one partition: {reason}")
 
 
 def match_groups(group_ids: Iterable[str], pattern: str) -> list[str]:

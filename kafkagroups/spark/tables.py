@@ -26,7 +26,6 @@ from kafkagroups.history.timeline import Question
 from kafkagroups.loading.columns import columns_of, schema_ddl
 from kafkagroups.loading.groups import Groups, describe_failure
 from kafkagroups.loading.load import OpenTopic, WholeTopic
-from kafkagroups.loading.partition_count import choose_log
 from kafkagroups.loading.rows import TABLES, WrittenTables, read_table
 from kafkagroups.log.folders import local_path
 from kafkagroups.log.segments import NO_STOP, Log, Stop
@@ -438,12 +437,11 @@ def explain(
         found = _Part(explanation, groups.problems_by_partition, has_records=any(group_logs[group]))
         return found, groups.partitions.values(), groups.partitions_of
 
-    def find_numbers() -> set[int | None]:
+    def find_partitions() -> list[int | None]:
         parts, *_ = run_for_each_log(session, replace(source, stop=NO_STOP), explain_part, fail_on_damage)
-        return {log.partition for log, part in zip(logs, parts, strict=True) if part.has_records}
+        return [log.partition for log, part in zip(logs, parts, strict=True) if part.has_records]
 
-    if until is not None and len(logs) > 1:
-        source = source.part(*choose_log(logs, group, source.partitions, find_numbers, path=source.path))
+    source = source.limit_to(group, find_partitions)
     parts, shared_logs, whole = run_for_each_log(session, source, explain_part, fail_on_damage)
     refuse_foreign_log(source, whole.partitions_of)
     logs = source.logs

@@ -216,8 +216,8 @@ def _draw(step: int, memories: Mapping[_Coordinator, tuple[_Memory, _Memory]], *
     marks: list[Mark] = []
     changed = (new.chips.items() ^ new_before.chips.items()) | (classic.chips.items() ^ classic_before.chips.items())
     for group in {slot[0] for slot, _ in changed} if not is_end else ():
-        frame = (2, _find_row(group) - 3, _CLASSIC.left + _SIDE_WIDTH + 2, _ROW + 1)
-        marks.append(Box("changed row", *frame, tone=Tone.NEW))
+        row = (2, _find_row(group) - 3, _CLASSIC.left + _SIDE_WIDTH + 2, _ROW + 1)
+        marks.append(Box("changed row", *row, tone=Tone.NEW))
     marks += _draw_tape(step, new, is_broken=is_broken)
     text: list[str] = []
     # What flies to one memory passes in front of the other one.
@@ -238,8 +238,8 @@ def _draw(step: int, memories: Mapping[_Coordinator, tuple[_Memory, _Memory]], *
     elif differing:
         groups = ", ".join(group for group, _ in differing)
         verdict = Line(f"≠ only {_NEW.kafka} has {groups}", Tone.ERROR)
-    frame = (2, _HEIGHT - 28, _CLASSIC.left + _SIDE_WIDTH + 2, 24)
-    marks.append(Box("verdict", *frame, (verdict.text,), verdict.tone, 13, is_bold=True, delay=_DELAY))
+    foot = (2, _HEIGHT - 28, _CLASSIC.left + _SIDE_WIDTH + 2, 24)
+    marks.append(Box("verdict", *foot, (verdict.text,), verdict.tone, 13, is_bold=True, delay=_DELAY))
     text.append(f"{min(step, len(_LOG))} of {len(_LOG)} records are read")
     return Scene(
         tuple(marks),

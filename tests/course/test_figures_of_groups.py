@@ -186,21 +186,21 @@ def test_a_dead_leader_is_removed_when_its_session_ends():
     """Its last sign of life is the heartbeat at 10 s, and its session lasts 10 s. The refused commit does not count."""
     assert "removed" not in read_text(14, LEADER_AFTER_12)["billing-1"]
     text = read_text(15, LEADER_AFTER_12)
-    assert (text["time"], text["billing-1"]) == ("20 s", "removed at 20 s")
+    assert (text["time"], text["billing-1"]) == ("second 20", "removed at 20 s")
     assert read_text(17, LEADER_AFTER_12)["state"] == "Stable, generation 3, 1 member"
 
 
 def test_an_accepted_commit_is_a_sign_of_life():
     """The commit at 6 s was accepted, so the session ends at 16 s, and the join phase ends with it."""
     text = read_text(10, LEADER_AFTER_8)
-    assert (text["time"], text["billing-1"]) == ("16 s", "removed at 16 s")
+    assert (text["time"], text["billing-1"]) == ("second 16", "removed at 16 s")
     assert text["state"] == "CompletingRebalance, generation 2, 1 member"
 
 
 def test_the_session_of_a_waiting_member_starts_at_the_end_of_the_join_phase():
     """GroupCoordinator.onCompleteJoin of 3.9 schedules the heartbeat of each member. The join phase ends at 9 s."""
     assert read_text(9, OTHER_AFTER_7)["billing-2"] == "JoinGroup waits"
-    assert read_text(10, OTHER_AFTER_7)["time"] == "9 s"
+    assert read_text(10, OTHER_AFTER_7)["time"] == "second 9"
     assert read_text(12, OTHER_AFTER_7)["billing-2"] == "removed at 19 s"
 
 

@@ -144,23 +144,20 @@ def draw_changed_byte(place: Place, position: int, byte: int) -> Iterator[Mark]:
 
 
 def draw_reader(places: Sequence[Place], selected: int, size: int) -> Iterator[Box]:
-    """Yield a line behind the last byte that was read, and a bracket from the field to the end of what it counts.
+    """Yield a bar behind the last byte that was read, and a line below the field and what it counts.
 
-    Each block has a part of the bracket, because blocks that are neighbours can stand in two rows of a narrow column.
+    Each block has a part of the line, because blocks that are neighbours can stand in two rows of a narrow column.
     """
     last = places[selected]
     span = last.span
-    style: dict[str, Any] = {"hue": _HUE_BY_KIND[_find_kind(span)], "is_solid": True}
     end = _find_end(span, size)
-    counted = [place for place in places if place.span.part == span.part and span.end <= place.span.start < end]
-    starts = [(last, last.x + last.width - 7), *((place, place.x - _GAP) for place in counted)] if counted else []
-    for place, x in starts:
-        delay = (place.y - last.y) / _ROW_HEIGHT * _SECONDS_PER_ROW
-        frame = (x, place.y + _BLOCK_HEIGHT + 2, place.x + place.width - x, 4)
-        yield Box(f"reach {selected} {place.span.start}", *frame, **style, delay=delay)
-        if place in (last, counted[-1]):
-            hook = (x if place is last else place.x + place.width - 3, place.y + _BLOCK_HEIGHT - 4, 3, 10)
-            yield Box(f"hook {selected} {place.span.start}", *hook, tone=Tone.NEW, **style, delay=delay)
+    for place in places:
+        if place.span.part == span.part and span.start <= place.span.start < end > span.end:
+            x = place.x - _GAP * (place is not last)
+            frame = (x, place.y + _BLOCK_HEIGHT + 2, place.x + place.width - x, 4)
+            style: dict[str, Any] = {"hue": _HUE_BY_KIND[_find_kind(span)], "is_solid": True}
+            delay = (place.y - last.y) / _ROW_HEIGHT * _SECONDS_PER_ROW
+            yield Box(f"reach {selected} {place.span.start}", *frame, **style, delay=delay)
     yield Box("cut", last.x + last.width + 1, last.y - 2, 2, _BLOCK_HEIGHT + 6, tone=Tone.NEW, is_solid=True)
 
 
@@ -315,7 +312,7 @@ class RecordRibbon(Figure):
         counted = _find_end(span, len(parts[span.part])) - span.end
         reach = " No name is stored, so the reader counts bytes."
         if counted > 0:
-            reach = f" What it counts ends where the bracket ends, after {counted} bytes."
+            reach = f" What it counts ends where the line ends, after {counted} bytes."
         lines = (Line(f"{name}: {value}", Tone.NEW), Line(span.meaning[:1].upper() + span.meaning[1:]))
         text = (f"field: {name}", f"where: {where}", f"bytes: {shown_bytes}", f"value: {value}")
         caption = f"{where[:1].upper()}{where[1:]}: {shown_bytes}.{reach}"

@@ -46,7 +46,7 @@ _LEGEND = (DASHED, HATCHED, Box("the two differ", *KEY, ("≠",), Tone.ERROR))
 
 
 class _Entry(NamedTuple):
-    """`topic` is "" in the record of a group, and `group` is "" in a marker.
+    """`topic` is "" in the record of a group, and `group` is "" in a marker. `note` begins with the headline.
 
     `value` is the committed offset or the generation, and None in a tombstone.
     """
@@ -65,38 +65,28 @@ class _Entry(NamedTuple):
         number = "∅" if self.value is None else str(self.value)
         return number if self.topic else f"gen {number}"
 
-    def tell(self) -> str:
-        if self.ends is not None:
-            return f"the marker of producer {self.producer} {self.word}"
-        if self.value is None:
-            return f"a tombstone for the offset of {self.group}"
-        if not self.topic:
-            return f"{self.group} has generation {self.value}"
-        return f"{self.group} commits offset {self.value}{' in a transaction' * bool(self.producer)}"
-
 
 _LOG = (
-    _Entry("billing", "sales", 10, "The offset goes into both memories. 4.3.1 creates its group now, 3.9.2 not yet."),
-    _Entry("billing", "", 1, "The record of a finished rebalance: the group has a member, so 4.3.1 now says Stable."),
-    _Entry("promo", "ads", 3, "promo commits without members. In 3.9.2 nothing but this offset shows that it exists."),
-    _Entry("billing", "sales", 17, "The same key as record 0, so 17 replaces 10 in both memories."),
-    _Entry("mailer", "mail", 5, "A commit in a transaction is pending until the head reaches the marker.", 7),
-    _Entry("audit", "till", 8, "Another producer's transaction, so this offset is pending as well.", 8),
-    _Entry(
-        "", "", None, "The marker commits: the offset of producer 7 is not pending any more.", 7, ControlType.COMMIT
-    ),
-    _Entry("", "", None, "The marker aborts: the pending offset of producer 8 is dropped.", 8, ControlType.ABORT),
-    _Entry("promo", "ads", None, "A tombstone removes the offset of its key from both memories."),
+    _Entry("billing", "sales", 10, "billing commits 10. 4.3.1 creates its group now, 3.9.2 not yet."),
+    _Entry("billing", "", 1, "a group record. The group has a member, so 4.3.1 says Stable. 3.9.2 has generation 1."),
+    _Entry("promo", "ads", 3, "promo commits 3. It has no members, so in 3.9.2 only this offset shows that it exists."),
+    _Entry("billing", "sales", 17, "billing commits 17. The key is that of record 0, so 17 replaces 10."),
+    _Entry("mailer", "mail", 5, "mailer commits 5. It is in a transaction, so it is pending until its marker.", 7),
+    _Entry("audit", "till", 8, "audit commits 8. This is another producer's transaction, so 8 is pending too.", 8),
+    _Entry("", "", None, "producer 7 commits. Its offset is not pending any more.", 7, ControlType.COMMIT),
+    _Entry("", "", None, "producer 8 aborts. Its pending offset is dropped.", 8, ControlType.ABORT),
+    _Entry("promo", "ads", None, "a tombstone. It removes the offset of its key from both memories."),
 )
 _GROUPS = ("billing", "promo", "mailer", "audit")
+_EMPTY = "Nothing is loaded. Until the end of the load, each coordinator answers COORDINATOR_LOAD_IN_PROGRESS."
 _BUILT = (
-    "Only now does 3.9.2 build its groups from its maps. They hold nothing of promo and audit, so these do not exist; "
-    "4.3.1 had created both groups on the way."
+    "The load ends. Only now does 3.9.2 build its groups from its maps. They hold nothing of promo and audit, so these "
+    "do not exist; 4.3.1 had created both groups on the way."
 )
-_UNREADABLE = "This value has zero bytes, which is not the same as null: no coordinator can decode it."
+_UNREADABLE = "a value of zero bytes. It is not the same as null, and no coordinator can decode it."
 _FAILED = (
-    "Both throw away what they loaded. 4.3.1 refuses every request of the partition, while 3.9.2 answers as if nothing "
-    "had ever been committed."
+    "The load fails. Both throw away what they loaded. 4.3.1 refuses every request of the partition, while 3.9.2 "
+    "answers as if nothing had ever been committed."
 )
 _ENDINGS = ("a tombstone", "a value of zero bytes")
 _STEPS = ("nothing is loaded", *(f"record {offset}" for offset, _ in enumerate(_LOG)), "the load ends")
@@ -231,7 +221,7 @@ def _draw(step: int, memories: Mapping[_Coordinator, tuple[_Memory, _Memory]], *
     differing = sorted(new.chips.keys() - classic.chips.keys(), key=_sort)
     marks += [_draw_sign(group, _find_row(group)) for group, _ in differing]
     text += [f"only {_NEW.kafka} has {group}" for group, _ in differing]
-    verdict = Line("= the same in both memories", Tone.LIVE)
+    verdict = Line("= the same groups in both memories", Tone.LIVE)
     if new.answer != classic.answer:
         marks.append(_draw_sign("answers", _ANSWERS))
         verdict = Line("≠ two answers to the same question", Tone.ERROR)
@@ -241,24 +231,15 @@ def _draw(step: int, memories: Mapping[_Coordinator, tuple[_Memory, _Memory]], *
     foot = (2, _HEIGHT - 28, _CLASSIC.left + _SIDE_WIDTH + 2, 24)
     marks.append(Box("verdict", *foot, (verdict.text,), verdict.tone, 13, is_bold=True, delay=_DELAY))
     text.append(f"{min(step, len(_LOG))} of {len(_LOG)} records are read")
-    return Scene(
-        tuple(marks),
-        _explain(step, is_broken),
-        tuple(text),
-        lines=(_tell(step, new.answer, classic.answer, is_broken=is_broken),),
-    )
+    line, caption = _tell(step, is_broken=is_broken)
+    return Scene(tuple(marks), caption, tuple(text), lines=(line,))
 
 
-def _tell(step: int, new: str, classic: str, *, is_broken: bool) -> Line:
-    if step == 0:
-        return Line("Nothing is loaded")
-    if step > len(_LOG) and new == classic:
-        return Line(f"The load ends: both answer {new} about billing", Tone.LIVE)
-    if step > len(_LOG):
-        return Line(f"The load fails: {_NEW.kafka} answers {new}, {_CLASSIC.kafka} {classic}", Tone.ERROR)
-    if is_broken and step == len(_LOG):
-        return Line(f"Record {step - 1}: a value of zero bytes", Tone.ERROR)
-    return Line(f"Record {step - 1}: {_LOG[step - 1].tell()}", Tone.NEW)
+def _tell(step: int, *, is_broken: bool) -> tuple[Line, str]:
+    records = [entry.note for entry in _LOG[:-1]] + [_UNREADABLE if is_broken else _LOG[-1].note]
+    notes = [f"Record {offset}: {note}" for offset, note in enumerate(records)]
+    headline, _, caption = [_EMPTY, *notes, _FAILED if is_broken else _BUILT][step].partition(". ")
+    return Line(headline, Tone.ERROR if is_broken and step >= len(_LOG) else Tone.NEW), caption
 
 
 def _sort(slot: _Slot) -> tuple[str, int]:
@@ -360,15 +341,3 @@ def _describe(kafka: str, memory: _Memory) -> Iterator[str]:
             yield f"{kafka} has the group {slot[0]}: {chip.word}"
         else:
             yield f"{kafka} has {'pending' if chip.is_pending else 'committed'} {slot[0]} {chip.partition}: {chip.word}"
-
-
-def _explain(step: int, is_broken: bool) -> str:
-    if step == 0:
-        return (
-            "The memories of two coordinators are empty. Until the end of the load, each one answers "
-            "COORDINATOR_LOAD_IN_PROGRESS."
-        )
-    if step > len(_LOG):
-        return _FAILED if is_broken else _BUILT
-    offset = step - 1
-    return _UNREADABLE if is_broken and step == len(_LOG) else _LOG[offset].note

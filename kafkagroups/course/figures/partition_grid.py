@@ -59,17 +59,21 @@ _LEGEND = (
 )
 
 
-_ANSWERS = {
+_CAPTIONS = {
+    (0, 0): "{total} groups: each one commits offset 50. Partition {hottest} has {size} groups, and {empty} have none. "
+    "The hash decides, and nothing balances.",
+    (1, 0): "Brokers now look for {moved} of the {total} groups in another partition. The records do not move.",
     (2, 0): "Kafka 4.x looks only in the new partition. {nothing} of {total} groups find nothing, without an error, "
     "and auto.offset.reset decides where they start.",
     (2, 1): "Kafka 3.9 has one cache for all partitions, so {old} of {total} groups find offset 50. If another broker "
     "leads the old partition, a moved group finds nothing.",
+    (3, 0): "Each group commits offset 60, in the partition where brokers look now. Some groups have two copies now.",
     (4, 0): "{returned} groups are back in their first partition. They find offset 50 there, although they have "
     "committed 60. {nothing} groups find nothing, and {new} find 60.",
     (4, 1): "Kafka 3.9 keeps the copy of a group that it loads first. {old} groups find offset 50, although they have "
     "committed 60. {new} find 60.",
 }
-"""What is said when the consumers ask, by step and coordinator."""
+"""What is said, by step, and by coordinator if the consumers ask."""
 
 
 class _View(NamedTuple):
@@ -81,7 +85,6 @@ class _View(NamedTuple):
 
     step: int
     coordinator: int
-    groups: tuple[str, ...]
     named: tuple[str, ...]
     followed: str
     homes: dict[str, list[int]]
@@ -117,16 +120,11 @@ class _View(NamedTuple):
             where = (f"in partition {home}", "in all its partitions")[self.coordinator]
             answer = self.describe(group).replace("old offset", "the old offset")
             tone = Tone.ERROR if self.is_wrong(group) else Tone.LIVE
-            return Line(f"{self.kafka} looks {where}, and finds {answer}", tone)
+            return Line(f"{('Kafka 4.x', 'Kafka 3.9')[self.coordinator]} looks {where}, and finds {answer}", tone)
         if self.step == 1:
             moved = f"Brokers look in partition {home} now, but the commit stays in partition {before}"
             return Line(f"Brokers still look in partition {home}" if before == home else moved, Tone.NEW)
         return Line(f"{group} commits offset {60 if self.step else 50} in partition {home}", Tone.NEW)
-
-    @property
-    def kafka(self) -> str:
-        """The beginning of the control's option, for example "Kafka 4.x"."""
-        return _COORDINATORS[self.coordinator].partition(",")[0]
 
     def is_wrong(self, group: str) -> bool:
         return self.found is not None and self.found[group] != (50 if self.step < 3 else 60)
@@ -141,11 +139,9 @@ class PartitionGrid(Figure):
         self.groups = tuple(groups)
         self.named = tuple(named)
         # A group that comes back to its first partition has the whole story.
-        homes = ([partition_for(group, count) for count in _COUNTS] for group in self.named)
-        returns = (
-            group for group, (first, then, last) in zip(self.named, homes, strict=False) if first == last != then
-        )
-        super().__init__(_make_content(self.groups, self.named, next(returns, self.named[0])))
+        homes = {group: [partition_for(group, count) for count in _COUNTS] for group in self.named}
+        followed = max(self.named, key=lambda group: homes[group][0] == homes[group][2] != homes[group][1])
+        super().__init__(_make_content(self.groups, self.named, followed))
 
     def compute_content(self, value: str) -> Content:
         typed = value.strip()
@@ -165,7 +161,7 @@ def _make_content(groups: tuple[str, ...], named: tuple[str, ...], typed: str) -
         found = answers_by_step[step][coordinator] if step in answers_by_step else None
         counts = [count for count in _COUNTS if count <= _COUNT_BY_STEP[step]]
         homes = {group: [partition_for(group, count) for count in counts] for group in [*groups, *named]}
-        return _draw(_View(step, coordinator, groups, named, named[followed], homes, found))
+        return _draw(_View(step, coordinator, named, named[followed], homes, found))
 
     steps = Control("step", "step", _STEPS, initial=2)
     coordinators = Control("coordinator", "coordinator", _COORDINATORS, is_sequence=False)
@@ -238,9 +234,8 @@ def _draw_cells(view: _View, count: int) -> Iterator[Mark]:
         x, y = _find_place(partition)
         is_added = partition >= _COUNTS[0]
         frame = (x, y, _CELL_WIDTH - 2, _CELL_HEIGHT - 2)
-        yield Box(
-            f"cell {partition}", *frame, tone=Tone.MUTED, is_dashed=is_added, origin=f"cell {partition - _COLUMNS}"
-        )
+        origin = f"cell {partition - _COLUMNS}"
+        yield Box(f"cell {partition}", *frame, tone=Tone.MUTED, is_dashed=is_added, origin=origin)
         yield Label(f"number {partition}", x + 3, y + 11, str(partition), tone=Tone.MUTED, size=11)
 
 
@@ -304,27 +299,11 @@ def _shorten(group: str) -> str:
 
 
 def _explain(view: _View, sizes: Mapping[int, int]) -> str:
-    if view.found is not None:
-        return _explain_answers(view, view.found)
-    total = len(view.homes)
-    if view.step == 0:
-        hottest = max(sizes, key=lambda partition: sizes[partition])
-        empty = _COUNTS[0] - len(sizes)
-        return (
-            f"{total} groups: each one commits offset 50. Partition {hottest} has {sizes[hottest]} groups, and {empty} "
-            "partitions have none. The hash decides, and nothing balances."
-        )
-    if view.step == 1:
-        moved = sum(home[-1] != home[-2] for home in view.homes.values())
-        return (
-            f"Brokers now look for {moved} of the {total} groups in another partition. The records do not move: "
-            "the old copies (hollow) stay where they are."
-        )
-    return "Each group commits offset 60, in the partition where brokers look now. Some groups have two copies now."
-
-
-def _explain_answers(view: _View, found: Mapping[str, int | None]) -> str:
-    answers = Counter(found.values())
-    returned = sum(home[-1] == home[0] != home[1] for home in view.homes.values())
-    counts = {"old": answers[50], "new": answers[60], "nothing": answers[None], "total": len(found)}
-    return _ANSWERS[view.step, view.coordinator].format(returned=returned, **counts)
+    caption = _CAPTIONS.get((view.step, view.coordinator)) or _CAPTIONS[view.step, 0]
+    answers = Counter((view.found or {}).values())
+    homes = view.homes.values()
+    counts = {"old": answers[50], "new": answers[60], "nothing": answers[None], "total": len(homes)}
+    counts |= {"size": max(sizes.values()), "empty": _COUNTS[0] - len(sizes)}
+    counts |= {"hottest": max(sizes, key=lambda partition: sizes[partition])}
+    counts |= {"moved": sum(home[-1] != home[-2:][0] for home in homes)}
+    return caption.format(returned=sum(home[-1] == home[0] != home[-2:][0] for home in homes), **counts)

@@ -31,7 +31,7 @@ from kafkagroups.course.cleaner_passes import (
 )
 from kafkagroups.course.compared_brokers import BrokerComparison, compare_brokers, delete_while_pending
 from kafkagroups.course.exercises.incidents.incident import open_incident, show_worked_solution
-from kafkagroups.course.figures.byte_ribbon import BatchRibbon, RecordRibbon
+from kafkagroups.course.figures.byte_ribbon import RecordRibbon
 from kafkagroups.course.figures.commit_and_power_cut import CommitAndPowerCut
 from kafkagroups.course.figures.compaction import Compaction
 from kafkagroups.course.figures.epochs import Epochs

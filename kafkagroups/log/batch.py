@@ -225,21 +225,21 @@ def record_count(batch: Batch) -> int:
 
 
 HEADER_FIELDS = {
-    "base_offset": (INT64, "the first record's offset in the partition"),
-    "batch_length": (INT32, "how many bytes of this batch follow"),
-    "partition_leader_epoch": (INT32, "the leader's epoch when the batch was appended"),
-    "magic": (INT8, "the format: 2 since Kafka 0.11"),
-    "crc": (Int("uint32", "I"), "CRC-32C of everything that follows"),
-    "attributes": (INT16, "the codec, and whether the batch is transactional or control"),
-    "last_offset_delta": (INT32, "the last offset minus the base offset"),
-    "base_timestamp": (INT64, "the time to which each record's timestampDelta is added"),
-    "max_timestamp": (INT64, "the newest time in the batch"),
-    "producer_id": (INT64, "the producer that wrote the batch; -1 = no producer id"),
-    "producer_epoch": (INT16, "the producer's epoch; -1 = no producer"),
-    "base_sequence": (INT32, "the first record's sequence; has no meaning without a producer"),
-    "count": (INT32, "how many records follow"),
+    "base_offset": INT64,
+    "batch_length": INT32,
+    "partition_leader_epoch": INT32,
+    "magic": INT8,
+    "crc": Int("uint32", "I"),
+    "attributes": INT16,
+    "last_offset_delta": INT32,
+    "base_timestamp": INT64,
+    "max_timestamp": INT64,
+    "producer_id": INT64,
+    "producer_epoch": INT16,
+    "base_sequence": INT32,
+    "count": INT32,
 }
-"""All fields of a batch before the records, each with its type and its meaning."""
+"""All fields of a batch before the records, with their types."""
 HEADER = struct.Struct(">qiibIhiqqqhii")
 HEADER_SIZE = HEADER.size  # 61
 CRC_POSITION = 17
@@ -413,7 +413,7 @@ def encode_batch(records: Sequence[LogRecord], **fields: Unpack[BatchFields]) ->
         header |= {"base_timestamp": records[0].timestamp, "max_timestamp": max(each.timestamp for each in records)}
     header |= {name: number for name, number in fields.items() if isinstance(number, int)}
     header["last_offset_delta"] = header["last_offset"] - header["base_offset"]
-    for name, (wire, _) in HEADER_FIELDS.items():
+    for name, wire in HEADER_FIELDS.items():
         try:
             wire.check(header[name])
         except UsageError as error:

@@ -1,5 +1,5 @@
-"""The batches in a segment's bytes: parsing them, their bytes as spans, the holes between them, damaged bytes
-(`Damage`, `Gap`), and whether a broker starts with them.
+"""The batches in a segment's bytes: parsing them, the holes between them, damaged bytes (`Damage`, `Gap`),
+and whether a broker starts with them.
 
 A broker writes the offsets of a partition without holes, so a missing offset belongs to a record that the log cleaner
 has removed. The header of a batch says how many records the batch contains, but not which offsets are missing, so a
@@ -38,21 +38,14 @@ from typing import NamedTuple
 
 from kafkagroups.errors import InvalidLog
 from kafkagroups.log.batch import (
-    HEADER,
-    HEADER_FIELDS,
-    HEADER_SIZE,
-    MAX_VARLONG_BYTES,
     NO_TIMESTAMP,
     Batch,
     parse_message_set,
     parse_record_batch,
-    read_varint,
     record_count,
 )
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.segment_file import BytesLike, Frame, FrameState, Zeros, base_offset_of, find_frame, find_frames
-from kafkagroups.records.spans import Span
-from kafkagroups.records.structs import camel_case
 
 NAMED_GROUPS = 5
 
@@ -298,69 +291,6 @@ class FoundBatch(NamedTuple):
     @property
     def end(self) -> Position:
         return Position(self.frame.next_offset, self.segment, self.frame.end, self.inode)
-
-
-def list_batch_fields(data: bytes, position: int = 0) -> list[Span]:
-    """Return the fields of one batch, in order. Compressed records are one span.
-
-    Raises InvalidLog if the batch cannot be read, or if its magic is not 2.
-    """
-    batch = parse_batch_at(data, position)
-    if batch.magic != 2 or not batch.is_valid:
-        raise InvalidLog(f"byte {position}: expected a batch with magic 2 and the correct checksum")
-    spans = []
-    start = 0
-    values = HEADER.unpack_from(data, position)
-    for (name, (wire, meaning)), value in zip(HEADER_FIELDS.items(), values, strict=True):
-        end = start + wire.struct.size
-        spans.append(Span("batch", start, end, camel_case(name), wire.name, value, meaning))
-        start = end
-    if batch.compression:
-        codec = batch.compression.name.lower()
-        meaning = "the records, compressed together"
-        spans.append(Span("batch", start, batch.size, "records", codec, batch.count, meaning))
-    else:
-        spans += _spans_of_records(batch)
-    return spans
-
-
-def _spans_of_records(batch: Batch) -> Iterator[Span]:
-    data = batch.payload
-    position = 0  # `position` and `end` count from the end of the header, spans from the start of the header.
-
-    def take_span(end: int, field: str, type_name: str, value: object, meaning: str) -> Span:
-        nonlocal position
-        start = HEADER_SIZE + position
-        position = end
-        return Span("batch", start, HEADER_SIZE + end, field, type_name, value, meaning)
-
-    for index in range(batch.count):
-        prefix = f"record {index}: "
-        length, end = read_varint(data, position)
-        yield take_span(end, prefix + "length", "varint", length, "how many bytes of this record follow")
-        yield take_span(position + 1, prefix + "attributes", "int8", data[position], "not used")
-        timestamp_delta, end = read_varint(data, position, MAX_VARLONG_BYTES)
-        yield take_span(end, prefix + "timestampDelta", "varlong", timestamp_delta, "ms after the base timestamp")
-        offset_delta, end = read_varint(data, position)
-        offset_meaning = f"the record's offset is {batch.base_offset + offset_delta}"
-        yield take_span(end, prefix + "offsetDelta", "varint", offset_delta, offset_meaning)
-        for part in ("key", "value"):
-            length, end = read_varint(data, position)
-            yield take_span(end, prefix + part, "varint length", length, _meaning_of_length(length, part))
-            if length > 0:
-                content = data[position : position + length].hex()
-                yield take_span(position + length, prefix + part, "bytes", content, f"the {part}; `decode` reads it")
-        header_count, end = read_varint(data, position)
-        header_meaning = "how many headers follow; records of __consumer_offsets have none"
-        yield take_span(end, prefix + "headers", "varint", header_count, header_meaning)
-        if header_count:
-            raise InvalidLog(f"record {index} has headers, which are not annotated", position=HEADER_SIZE + position)
-
-
-def _meaning_of_length(length: int, part: str) -> str:
-    if length >= 0:
-        return "how many bytes follow"
-    return "-1: the value is null, a tombstone" if part == "value" else "-1: the key is null"
 
 
 class Hole(NamedTuple):

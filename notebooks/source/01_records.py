@@ -58,7 +58,7 @@ course.hexdump(value)
 # - **Tagged fields** are optional fields at the end. Here `01` says that there is one such field, `00` is its number (the tag), and `10` is its length, 16 bytes. Tag 0 is the id of the topic. It is needed because a topic that is deleted and created again has the same name, but another id.
 
 # %% [markdown]
-# Go through the fields with *next*, or click a block. Then choose a *changed byte*<span class="live-only">, or type one, for example `value 14=08`</span>: a changed length shifts everything that follows it.
+# In the figure, one byte of the record has changed: the length of the metadata is one too large, which shifts everything that follows it. First choose *none*, and go through the fields with *next*, or click a block. Then compare each *changed byte*<span class="live-only">, or type one, for example `key 22=01`</span>: which of them does a reader notice?
 
 # %%
 # figure

@@ -168,11 +168,10 @@ print_offsets("4.3.1", "new")
 # %% [markdown]
 # ## From 50 partitions to 60, step by step
 #
-# In the figure, each cell is a partition, and each dot is one of 128 groups: the 120 from above and the shop's 8.
+# In the figure, each cell is a partition, and each dot is one of 128 groups: the 120 from above and the shop's 8, in colour. You follow one group; a click on a name in the list chooses another one.
 #
-# - A **box** is the commit of a group of the shop, in colour for the group that you follow. Its number says how many partitions the topic had for the broker at that commit.
-# - A **dashed box** is an old commit in the group's former partition.
-# - A **question mark**: here, brokers look for a commit and find none.
+# - The **blue cell** is the partition in which brokers look for this group.
+# - A **number** is its commit, which says how many partitions the topic had for the broker at that time. A **dashed** one is left behind in a former partition.
 #
 # When the consumers restart, see what they find. The last step widens the topic again, to 65 partitions. Some groups then come back to their first partition, where brokers find the outdated commit. <span class="live-only">You can also type a name of your own.</span>
 

@@ -64,14 +64,14 @@ for batch in batches:
 #
 # ## One batch, byte by byte
 #
-# The batch that begins at byte 406 of the file is a commit of one partition. The figure counts **from the start of the batch**. Press *next*, or click a block: the header ends after 61 bytes.
+# The batch that begins at byte 406 of the file is a commit of one partition. Its header takes 61 bytes. Here, the numbers on the left count **from the start of the batch**:
 
 # %%
-# figure
-course.BatchRibbon(promo, batches[2].position)
+start = batches[2].position
+course.hexdump(promo[start : start + 61])
 
 # %% [markdown]
-# The lesson needs these fields of the header:
+# As in a record, no name is stored: a reader knows each field by its place. The lesson needs these fields:
 #
 # | bytes | field | used for |
 # |---|---|---|

@@ -225,7 +225,7 @@ with course.fold("leader_is_removed_at", leader_is_removed_at, billing.now_s):
 #
 # ## All rows in one figure
 #
-# In this figure of all 20 rows, a session lasts **10 seconds**. In its upper half, each partition has a bar while a member reads it. In its lower half, each member has a row, with its signs of life:
+# In this figure of all 20 rows, a session lasts **10 seconds**. Its upper half shows who reads each partition. Its lower half shows what each member waits for: a JoinGroup waits *for others*, and a SyncGroup *for the leader*. Below are the member's signs of life, and at the bottom what the event appends to the log:
 #
 # 1. When does nobody read?
 # 2. The dashed bar of a member shows how much of its session has passed. What sets it back to zero?

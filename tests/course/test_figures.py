@@ -130,7 +130,6 @@ REFUSED = {
         "value 15=74": "byte 15 of the value is already 74",
         "value 48=00": "the value has the positions 0 to 47",
     },
-    "byte-ribbon-batch": {"150=00": "position", "value 3=00": "position", "7": "position"},
     "partition-grid": {"  ": "empty text", "x" * 41: "at most 40", "a\x00b": "printable"},
     "rebalance-lanes": {
         "billing-3 at 9": "for example 'billing-1 at 9'",
@@ -156,5 +155,3 @@ def test_a_typed_value_that_makes_no_sense_is_refused(name, typed):
 def test_a_typed_byte_changes_the_first_scene_that_shows_it():
     record = make_figure("byte-ribbon-record").compute_content("value 15=54")
     assert "now believed: metadata: till 1 → Till 1" in record.scenes[0, 0].text
-    batch = make_figure("byte-ribbon-batch").compute_content(" 21=01 ")
-    assert any(line.startswith("refused: expected checksum") for line in batch.scenes[0, 0].text)

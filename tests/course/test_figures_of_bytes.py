@@ -1,6 +1,5 @@
 """The figures of bytes: compared with `annotate`, with the package's recovery, and with records that brokers stored."""
 
-import json
 from functools import cache, partial
 from pathlib import Path
 
@@ -17,7 +16,6 @@ SEGMENT = (FOLDER / f"{0:020}.log").read_bytes()
 KEY, VALUE = course.read_record(str(DATA / "__consumer_offsets-9"), 38)
 
 record_ribbon = partial(make_figure, "byte-ribbon-record")
-batch_ribbon = partial(make_figure, "byte-ribbon-batch")
 overlay = partial(make_figure, "version-overlay")
 
 
@@ -26,7 +24,7 @@ def segment():
     return course.Segment(SEGMENT)
 
 
-# Lessons 01 and 03, the ribbons of a record and of a batch.
+# Lesson 01, the ribbon of a record.
 
 
 def read_text(lines):
@@ -61,12 +59,12 @@ def test_the_offset_in_the_record_is_the_one_that_kafkas_own_tool_prints():
 
 def test_a_reader_believes_another_offset():
     """Byte 9 of the value is the last byte of the offset, hex 23. One more is 36."""
-    lines = record_ribbon().text(0, find_scene("value byte 9: 23 becomes 24"))
+    lines = record_ribbon().text(0, find_scene("offset 23 → 24"))
     assert "now believed: offset: 35 → 36" in lines
 
 
 def test_a_reader_refuses_the_version_that_it_does_not_have():
-    lines = record_ribbon().text(0, find_scene("value byte 1: 04 becomes 05"))
+    lines = record_ribbon().text(0, find_scene("version 04 → 05"))
     with pytest.raises(InvalidRecord) as error:
         kg.decode(KEY, b"\x00\x05" + VALUE[2:])
     assert f"refused: value.version: {error.value.reason}" in lines
@@ -86,27 +84,6 @@ def test_each_offered_change_is_read_as_decode_reads_it():
 
 def test_a_tombstone_has_only_a_key():
     assert {span.part for span in course.RecordRibbon(KEY, None).spans} == {"key"}
-
-
-def test_the_batch_is_the_one_that_the_broker_wrote():
-    """acts.json names the offsets that the 4.3.1 broker wrote for the first commit of `promo`."""
-    wrote = [
-        range_
-        for step in json.loads((DATA / "acts.json").read_text())
-        for range_ in step.get("wrote", [])
-        if range_["partition"] == 37
-    ]
-    assert any(range_["first"] <= 2 <= range_["last"] for range_ in wrote)
-    assert read_text(batch_ribbon().text(0, 0))["value"] == "2"
-
-
-def test_only_bytes_before_the_checksum_go_unnoticed():
-    """The checksum covers all bytes from 21 on (DefaultRecordBatch). Length and magic are noticed in other ways."""
-    unnoticed = set()
-    for number, change in enumerate(batch_ribbon().changes):
-        if not any(line.startswith("refused: ") for line in batch_ribbon().text(0, number + 1)):
-            unnoticed.add(change.position)
-    assert unnoticed == {7, 15}
 
 
 # Lesson 01, the overlay of value versions: its commits are those that brokers of 1.0.1, 3.9.2 and 4.3.1 stored.

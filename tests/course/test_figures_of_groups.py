@@ -44,22 +44,22 @@ def test_the_new_coordinator_finds_only_what_is_in_the_home_partition():
     """As a 4.3.1 broker answers for a group with records in several partitions (tests/groups/test_load_crafted.py)."""
     for group, words in read_groups(2, NEW).items():
         stays = partition_for(group, 50) == partition_for(group, 60)
-        assert words.endswith(": offset 50" if stays else ": nothing")
+        assert words == ("offset 50" if stays else "nothing")
 
 
 def test_the_classic_coordinator_finds_the_groups_of_all_its_partitions():
     """GroupMetadataManager of 3.9 has one groupMetadataCache for all partitions."""
-    assert all(words.endswith(": offset 50") for words in read_groups(2, CLASSIC).values())
+    assert set(read_groups(2, CLASSIC).values()) == {"offset 50"}
 
 
 def test_a_group_that_moved_back_finds_its_oldest_copy():
     """shipping: partition 8 of 50, 58 of 60, 8 of 65. Its commit of 60 is in partition 58."""
     assert [partition_for("shipping", count) for count in (50, 60, 65)] == [8, 58, 8]
     words = read_groups(4, NEW)
-    assert words["shipping"] == "58 → 8: 50, old"
-    assert [group for group in SHOP if words[group].endswith("old")] == ["shipping"]
-    assert words["billing"] == "49: offset 60", "49 of 60 and 49 of 65"
-    assert words["mailer"] == "12 → 57: nothing"
+    assert words["shipping"] == "old offset 50"
+    assert [group for group in SHOP if words[group].startswith("old")] == ["shipping"]
+    assert words["billing"] == "offset 60", "49 of 60 and 49 of 65"
+    assert words["mailer"] == "nothing", "12 of 60 and 57 of 65"
 
 
 def test_a_typed_group_is_marked_with_its_cell_under_both_counts():
@@ -186,21 +186,21 @@ def test_a_dead_leader_is_removed_when_its_session_ends():
     """Its last sign of life is the heartbeat at 10 s, and its session lasts 10 s. The refused commit does not count."""
     assert "removed" not in read_text(14, LEADER_AFTER_12)["billing-1"]
     text = read_text(15, LEADER_AFTER_12)
-    assert (text["time"], text["billing-1"]) == ("20 s", "removed at 20 s")
+    assert (text["time"], text["billing-1"]) == ("second 20", "removed at 20 s")
     assert read_text(17, LEADER_AFTER_12)["state"] == "Stable, generation 3, 1 member"
 
 
 def test_an_accepted_commit_is_a_sign_of_life():
     """The commit at 6 s was accepted, so the session ends at 16 s, and the join phase ends with it."""
     text = read_text(10, LEADER_AFTER_8)
-    assert (text["time"], text["billing-1"]) == ("16 s", "removed at 16 s")
+    assert (text["time"], text["billing-1"]) == ("second 16", "removed at 16 s")
     assert text["state"] == "CompletingRebalance, generation 2, 1 member"
 
 
 def test_the_session_of_a_waiting_member_starts_at_the_end_of_the_join_phase():
     """GroupCoordinator.onCompleteJoin of 3.9 schedules the heartbeat of each member. The join phase ends at 9 s."""
     assert read_text(9, OTHER_AFTER_7)["billing-2"] == "JoinGroup waits"
-    assert read_text(10, OTHER_AFTER_7)["time"] == "9 s"
+    assert read_text(10, OTHER_AFTER_7)["time"] == "second 9"
     assert read_text(12, OTHER_AFTER_7)["billing-2"] == "removed at 19 s"
 
 

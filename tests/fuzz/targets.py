@@ -10,7 +10,6 @@ from pathlib import Path
 import kafkagroups as kg
 from kafkagroups.loading.groups import group_json
 from kafkagroups.loading.load import OpenTopic
-from kafkagroups.log.batches import list_batch_fields
 from kafkagroups.log.cleaner import DEFAULT_CAPACITY
 from tests.captured import captured, rows
 from tests.engine.random_logs import random_log
@@ -83,8 +82,6 @@ def log(data):
                         decode_end_transaction_marker(entry.value)
                     else:
                         kg.decode(entry.key, entry.value)
-            if batch.magic == 2:
-                list_batch_fields(segment, batch.position)
     str(found.damage)
     groups = OpenTopic([found], rules).load()
     for group in groups.values():

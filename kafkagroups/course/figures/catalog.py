@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from kafkagroups.course.figures.byte_ribbon import BatchRibbon, RecordRibbon
+from kafkagroups.course.figures.byte_ribbon import RecordRibbon
 from kafkagroups.course.figures.commit_and_power_cut import CommitAndPowerCut
 from kafkagroups.course.figures.compaction import Compaction
 from kafkagroups.course.figures.epochs import Epochs
@@ -25,10 +25,6 @@ from kafkagroups.course.log_lines import read_record
 _PROMO = "harbour/4.3.1/__consumer_offsets-37/00000000000000000000.log"
 
 
-def _read_promo() -> bytes:
-    return Path(find_data(_PROMO)).read_bytes()[:987]
-
-
 def _make_record_ribbon() -> Figure:
     key, value = read_record(find_data("harbour/4.3.1/__consumer_offsets-9"), 38)
     assert key is not None
@@ -44,7 +40,6 @@ def _make_partition_grid() -> Figure:
 
 FIGURES: dict[str, Callable[[], Figure]] = {
     "byte-ribbon-record": _make_record_ribbon,
-    "byte-ribbon-batch": lambda: BatchRibbon(_read_promo(), 406),
     "commit-and-power-cut": CommitAndPowerCut,
     "compaction": Compaction,
     "epochs": lambda: Epochs(find_data("harbour/4.3.1/__consumer_offsets-24"), "loyalty"),
@@ -55,7 +50,7 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "partition-grid": _make_partition_grid,
     "rebalance-lanes": RebalanceLanes,
     "two-maps": TwoMaps,
-    "segment": lambda: Segment(_read_promo()),
+    "segment": lambda: Segment(Path(find_data(_PROMO)).read_bytes()[:987]),
     "version-overlay": VersionOverlay,
 }
 """The keys are the names of files and of tests."""

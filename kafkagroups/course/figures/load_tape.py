@@ -11,7 +11,6 @@ from kafkagroups.course.broker import start_broker
 from kafkagroups.course.compared_brokers import format_answer
 from kafkagroups.course.figures.figure import Content, Control, Figure, Part
 from kafkagroups.course.figures.marks import DASHED, HATCHED, KEY, WIDTH, Arrow, Box, Label, Line, Mark, Scene, Tone
-from kafkagroups.course.group_life import format_count
 from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.course.small_logs import START_MS, KeyAndValue, encode_commit, encode_pair, write_small_log
 from kafkagroups.groups.group import Group
@@ -25,21 +24,21 @@ from kafkagroups.records.serde import ControlType, Record
 _LEFT = 4
 _PITCH = 62
 _TILE_WIDTH = 52
-_GROUP_WIDTH = 80
-_OFFSET_WIDTH = 70
+_GROUP_WIDTH = 90
+_OFFSET_WIDTH = 104
 _SIDE_WIDTH = _GROUP_WIDTH + 4 + _OFFSET_WIDTH
-_NAMES_LEFT = 62
-_ROW = 27
+_ROW = 29
 _CHIP_HEIGHT = 24
-_FIRST_ROW = 149
-_ANSWERS = 277
-_HEIGHT = 306
+_FIRST_ROW = 148
+_ANSWERS = 272
+_HEIGHT = 330
 _TAPE_BOTTOM = 106
 # In a narrow column, the tape has two rows.
 _NARROW = (
     Part(0, 0, 311, _TAPE_BOTTOM, (0, 0)),
     Part(311, 18, WIDTH, _TAPE_BOTTOM, (0, _TAPE_BOTTOM)),
-    Part(58, _TAPE_BOTTOM, 474, _HEIGHT, (0, 2 * _TAPE_BOTTOM - 18), 0.84),
+    Part(0, _TAPE_BOTTOM, WIDTH, _ANSWERS + 28, (0, 2 * _TAPE_BOTTOM - 18), 0.61),
+    Part(0, _ANSWERS + 28, WIDTH, _HEIGHT, (0, 2 * _TAPE_BOTTOM + _ANSWERS - 96), 0.61),
 )
 _DELAY = 0.4
 """The seconds until the head has come to the record, which then changes the memories."""
@@ -47,7 +46,7 @@ _LEGEND = (DASHED, HATCHED, Box("the two differ", *KEY, ("≠",), Tone.ERROR))
 
 
 class _Entry(NamedTuple):
-    """`topic` is "" in the record of a group, and `group` is "" in a marker.
+    """`topic` is "" in the record of a group, and `group` is "" in a marker. `note` begins with the headline.
 
     `value` is the committed offset or the generation, and None in a tombstone.
     """
@@ -68,27 +67,26 @@ class _Entry(NamedTuple):
 
 
 _LOG = (
-    _Entry("billing", "sales", 10, "The offset goes into both memories. 4.3.1 creates its group now, 3.9.2 not yet."),
-    _Entry("billing", "", 1, "The record of a finished rebalance: the group has a member, so 4.3.1 now says Stable."),
-    _Entry("promo", "ads", 3, "promo commits without members. In 3.9.2 nothing but this offset shows that it exists."),
-    _Entry("billing", "sales", 17, "The same key as record 0, so 17 replaces 10 in both memories."),
-    _Entry("mailer", "mail", 5, "A commit in a transaction is pending until the head reaches the marker.", 7),
-    _Entry("audit", "till", 8, "Another producer's transaction, so this offset is pending as well.", 8),
-    _Entry(
-        "", "", None, "The marker commits: the offset of producer 7 is not pending any more.", 7, ControlType.COMMIT
-    ),
-    _Entry("", "", None, "The marker aborts: the pending offset of producer 8 is dropped.", 8, ControlType.ABORT),
-    _Entry("promo", "ads", None, "A tombstone removes the offset of its key from both memories."),
+    _Entry("billing", "sales", 10, "billing commits 10. 4.3.1 creates its group now, 3.9.2 not yet."),
+    _Entry("billing", "", 1, "a group record. The group has a member, so 4.3.1 says Stable. 3.9.2 has generation 1."),
+    _Entry("promo", "ads", 3, "promo commits 3. It has no members, so in 3.9.2 only this offset shows that it exists."),
+    _Entry("billing", "sales", 17, "billing commits 17. The key is that of record 0, so 17 replaces 10."),
+    _Entry("mailer", "mail", 5, "mailer commits 5. It is in a transaction, so it is pending until its marker.", 7),
+    _Entry("audit", "till", 8, "audit commits 8. This is another producer's transaction, so 8 is pending too.", 8),
+    _Entry("", "", None, "producer 7 commits. Its offset is not pending any more.", 7, ControlType.COMMIT),
+    _Entry("", "", None, "producer 8 aborts. Its pending offset is dropped.", 8, ControlType.ABORT),
+    _Entry("promo", "ads", None, "a tombstone. It removes the offset of its key from both memories."),
 )
 _GROUPS = ("billing", "promo", "mailer", "audit")
+_EMPTY = "Nothing is loaded. Until the end of the load, each coordinator answers COORDINATOR_LOAD_IN_PROGRESS."
 _BUILT = (
-    "Only now does 3.9.2 build its groups from its maps. They hold nothing of promo and audit, so these do not exist; "
-    "4.3.1 had created both groups on the way."
+    "The load ends. Only now does 3.9.2 build its groups from its maps. They hold nothing of promo and audit, so these "
+    "do not exist; 4.3.1 had created both groups on the way."
 )
-_UNREADABLE = "This value has zero bytes, which is not the same as null: no coordinator can decode it."
+_UNREADABLE = "a value of zero bytes. It is not the same as null, and no coordinator can decode it."
 _FAILED = (
-    "Both throw away what they loaded. 4.3.1 refuses every request of the partition, while 3.9.2 answers as if nothing "
-    "had ever been committed."
+    "The load fails. Both throw away what they loaded. 4.3.1 refuses every request of the partition, while 3.9.2 "
+    "answers as if nothing had ever been committed."
 )
 _ENDINGS = ("a tombstone", "a value of zero bytes")
 _STEPS = ("nothing is loaded", *(f"record {offset}" for offset, _ in enumerate(_LOG)), "the load ends")
@@ -102,8 +100,8 @@ class _Coordinator(NamedTuple):
     left: float
 
 
-_NEW = _Coordinator("new", "4.3.1", 124)
-_CLASSIC = _Coordinator("classic", "3.9.2", 312)
+_NEW = _Coordinator("new", "4.3.1", 106)
+_CLASSIC = _Coordinator("classic", "3.9.2", 350)
 _MIDDLE = (_NEW.left + _SIDE_WIDTH + _CLASSIC.left) / 2
 
 _Slot = tuple[str, str]
@@ -204,35 +202,44 @@ def _ask(log: Path, coordinator: _Coordinator) -> str:
 
 def _draw(step: int, memories: Mapping[_Coordinator, tuple[_Memory, _Memory]], *, is_broken: bool) -> Scene:
     is_end = step > len(_LOG)
-    (classic, _), (new, _) = memories.values()
-    marks = list(_draw_tape(step, new, is_broken=is_broken))
+    (classic, classic_before), (new, new_before) = memories.values()
+    marks: list[Mark] = []
+    changed = (new.chips.items() ^ new_before.chips.items()) | (classic.chips.items() ^ classic_before.chips.items())
+    for group in {slot[0] for slot, _ in changed} if not is_end else ():
+        row = (2, _find_row(group) - 3, _CLASSIC.left + _SIDE_WIDTH + 2, _ROW + 1)
+        marks.append(Box("changed row", *row, tone=Tone.NEW))
+    marks += _draw_tape(step, new, is_broken=is_broken)
     text: list[str] = []
     # What flies to one memory passes in front of the other one.
     marks += [mark for coordinator, (memory, _) in memories.items() for mark in _draw_memory(coordinator, memory)]
     for coordinator, (memory, before) in memories.items():
         if is_end and is_broken:
             frame = (coordinator.left + 4, _find_row("mailer") - _ROW / 2, _SIDE_WIDTH - 8, _CHIP_HEIGHT)
-            style: dict[str, Any] = {"tone": Tone.ERROR, "is_bold": True}
-            marks.append(Box(f"{coordinator.name} fails", *frame, ("load failed",), **style))
+            marks.append(Box(f"{coordinator.name} fails", *frame, ("load failed",), Tone.ERROR, is_bold=True))
         marks += _draw_chips(coordinator, memory, before, step)
         text += _describe(coordinator.kafka, memory)
+    differing = sorted(new.chips.keys() - classic.chips.keys(), key=_sort)
+    marks += [_draw_sign(group, _find_row(group)) for group, _ in differing]
+    text += [f"only {_NEW.kafka} has {group}" for group, _ in differing]
+    verdict = Line("= the same groups in both memories", Tone.LIVE)
     if new.answer != classic.answer:
         marks.append(_draw_sign("answers", _ANSWERS))
-    differing = sorted(new.chips.keys() ^ classic.chips.keys(), key=_sort)
-    for slot in differing:
-        owner, other = (_NEW, _CLASSIC) if slot in new.chips else (_CLASSIC, _NEW)
-        if is_end:
-            marks.append(_draw_sign(slot[0], _find_row(slot[0])))
-        marks.append(_draw_chip(other, slot, "no group", is_dashed=True, is_hollow=True))
-        text.append(f"only {owner.kafka} has {slot[0]}")
+        verdict = Line("≠ two answers to the same question", Tone.ERROR)
+    elif differing:
+        groups = ", ".join(group for group, _ in differing)
+        verdict = Line(f"≠ only {_NEW.kafka} has {groups}", Tone.ERROR)
+    foot = (2, _HEIGHT - 28, _CLASSIC.left + _SIDE_WIDTH + 2, 24)
+    marks.append(Box("verdict", *foot, (verdict.text,), verdict.tone, 13, is_bold=True, delay=_DELAY))
     text.append(f"{min(step, len(_LOG))} of {len(_LOG)} records are read")
-    words = text[-1]
-    if differing:
-        words += f"; the memories differ in {format_count(len(differing), 'group')}"
-    if is_end:
-        words = f"billing is answered {new.answer} by 4.3.1, {classic.answer} by 3.9.2"
-    line = Line(words)
-    return Scene(tuple(marks), _explain(step, is_broken), tuple(text), lines=(line,))
+    line, caption = _tell(step, is_broken=is_broken)
+    return Scene(tuple(marks), caption, tuple(text), lines=(line,))
+
+
+def _tell(step: int, *, is_broken: bool) -> tuple[Line, str]:
+    records = [entry.note for entry in _LOG[:-1]] + [_UNREADABLE if is_broken else _LOG[-1].note]
+    notes = [f"Record {offset}: {note}" for offset, note in enumerate(records)]
+    headline, _, caption = [_EMPTY, *notes, _FAILED if is_broken else _BUILT][step].partition(". ")
+    return Line(headline, Tone.ERROR if is_broken and step >= len(_LOG) else Tone.NEW), caption
 
 
 def _sort(slot: _Slot) -> tuple[str, int]:
@@ -245,7 +252,7 @@ def _find_row(group: str) -> float:
 
 def _draw_sign(key: str, top: float) -> Box:
     style: dict[str, Any] = {"delay": _DELAY, "is_bold": True}
-    return Box(f"differs {key}", _MIDDLE - 10, top + 2, 20, 20, ("≠",), Tone.ERROR, 14, **style)
+    return Box(f"differs {key}", _MIDDLE - 13, top, 26, 24, ("≠",), Tone.ERROR, 18, **style)
 
 
 def _draw_chip(coordinator: _Coordinator, slot: _Slot, word: str, tone: Tone = Tone.DEAD, **style: Any) -> Box:
@@ -254,37 +261,38 @@ def _draw_chip(coordinator: _Coordinator, slot: _Slot, word: str, tone: Tone = T
     width = _GROUP_WIDTH if column == "group" else _OFFSET_WIDTH
     key = f"{coordinator.name} {group} {column} {word}"
     frame = (left, _find_row(group), width, _CHIP_HEIGHT)
-    return Box(key, *frame, (word.split(",")[0],), tone, 11, delay=_DELAY, **style)
+    value, _, pending = word.partition(", ")
+    return Box(key, *frame, (f"{pending} {value}".strip(),), tone, 11, delay=_DELAY, **style)
 
 
 def _draw_memory(coordinator: _Coordinator, memory: _Memory) -> Iterator[Mark]:
     name, kafka, left = coordinator
-    middle = left + _SIDE_WIDTH / 2
-    yield Label(f"{name} title", middle, 121, f"Kafka {kafka}", "middle", size=13, is_bold=True)
-    frame = (left - 4, _FIRST_ROW - 20, _SIDE_WIDTH + 8, _ROW * len(_GROUPS) + 20)
-    yield Box(f"{name} frame", *frame, tone=Tone.MUTED)
+    yield Label(f"{name} title", left, 120, f"Kafka {kafka}", size=13, is_bold=True)
     for title, x in (("group", left + _GROUP_WIDTH / 2), ("offset", left + _SIDE_WIDTH - _OFFSET_WIDTH / 2)):
         yield Label(f"{name} {title}", x, _FIRST_ROW - 6, title, "middle", Tone.MUTED, 11)
-    tone = {"loading": Tone.WAIT, "17": Tone.LIVE}.get(memory.answer, Tone.ERROR)
-    frame = (left - 4, _ANSWERS, _SIDE_WIDTH + 8, _CHIP_HEIGHT)
-    yield Box(f"{name} answer", *frame, (memory.answer,), tone, 11, is_bold=True)
-    yield Arrow(f"{name} asks", middle, _ANSWERS - 20, middle, _ANSWERS - 2)
+    tone = {"loading": Tone.MUTED, "17": Tone.LIVE}.get(memory.answer, Tone.ERROR)
+    frame = (left, _ANSWERS, _SIDE_WIDTH, _CHIP_HEIGHT)
+    yield Box(f"{name} answer", *frame, (memory.answer,), tone, 12, is_bold=tone is not Tone.MUTED)
 
 
 def _draw_chips(coordinator: _Coordinator, memory: _Memory, before: _Memory, step: int) -> Iterator[Mark]:
-    """What a record changes comes from its tile. At the end, a group comes from what the maps have of it."""
+    """What a record changes comes from its tile. At the end, a group comes from what the maps have of it.
+
+    Only what has just changed has a colour.
+    """
     is_end = step > len(_LOG)
     for slot, chip in memory.chips.items():
-        tone = Tone.NEW if chip != before.chips.get(slot) else Tone.PLAIN
-        style: dict[str, Any] = {"is_dashed": chip.is_pending, "hue": slot[0], "origin": f"cell {step - 1}"}
+        is_new = chip != before.chips.get(slot)
+        style: dict[str, Any] = {"is_dashed": chip.is_pending, "origin": f"cell {step - 1}", "is_bold": is_new}
         if is_end:
             source = slot if slot in before.chips else (slot[0], "offset")
             style["origin"] = f"{coordinator.name} {' '.join(source)} {before.chips[source].word}"
         word = f"{chip.word}, pending" if chip.is_pending else chip.word
-        yield _draw_chip(coordinator, slot, word, Tone.WAIT if chip.is_pending else tone, **style)
+        tone = Tone.NEW if is_new else Tone.MUTED
+        yield _draw_chip(coordinator, slot, word, tone, hue=slot[0] if is_new else "", **style)
     for slot in before.chips.keys() - memory.chips.keys() if not is_end else ():
-        style = {"is_dashed": True, "is_hollow": True, "origin": f"cell {step - 1}"}
-        yield _draw_chip(coordinator, slot, _LOG[step - 1].word, **style)
+        style = {"is_dashed": True, "is_hollow": True, "origin": f"cell {step - 1}", "is_bold": True}
+        yield _draw_chip(coordinator, slot, _LOG[step - 1].word, Tone.NEW, **style)
 
 
 def _draw_tape(step: int, new: _Memory, *, is_broken: bool) -> Iterator[Mark]:
@@ -307,8 +315,8 @@ def _draw_tape(step: int, new: _Memory, *, is_broken: bool) -> Iterator[Mark]:
             tone = Tone.MUTED
         elif entry.topic and offset not in in_memory and in_memory:
             tone = Tone.DEAD
-        # A tombstone and a marker are hollow.
-        hue = entry.group if entry.value is not None else ""
+        # A tombstone and a marker are hollow, like what is not read yet.
+        hue = entry.group if entry.value is not None and offset < loaded else ""
         style: dict[str, Any] = {"is_bold": is_last, "is_dashed": bool(entry.producer), "is_gone": tone is Tone.DEAD}
         frame = (_find_tile(offset), 37, _TILE_WIDTH, 38)
         yield Box(f"cell {offset}", *frame, (entry.group or "marker", word), tone, 11, hue=hue, **style)
@@ -316,9 +324,9 @@ def _draw_tape(step: int, new: _Memory, *, is_broken: bool) -> Iterator[Mark]:
         if entry.producer:
             yield Label(f"producer {offset}", middle, 101, f"prod. {entry.producer}", "middle", Tone.MUTED, 11)
     for group in _GROUPS:
-        yield Label(f"row {group}", _NAMES_LEFT, _find_row(group) + 16, group, size=11)
-    for y, word in ((10, "billing"), (23, "asks")):
-        yield Label(word, _NAMES_LEFT, _ANSWERS + y, word, "start", Tone.MUTED, 11)
+        yield Box(f"hue {group}", 6, _find_row(group) + 7, 10, 10, hue=group, is_solid=True)
+        yield Label(f"row {group}", 22, _find_row(group) + 16, group)
+    yield Label("asks", 6, _ANSWERS + 16, "answer", tone=Tone.MUTED)
 
 
 def _find_tile(offset: int) -> float:
@@ -333,15 +341,3 @@ def _describe(kafka: str, memory: _Memory) -> Iterator[str]:
             yield f"{kafka} has the group {slot[0]}: {chip.word}"
         else:
             yield f"{kafka} has {'pending' if chip.is_pending else 'committed'} {slot[0]} {chip.partition}: {chip.word}"
-
-
-def _explain(step: int, is_broken: bool) -> str:
-    if step == 0:
-        return (
-            "The memories of two coordinators are empty. Until the end of the load, each one answers "
-            "COORDINATOR_LOAD_IN_PROGRESS."
-        )
-    if step > len(_LOG):
-        return _FAILED if is_broken else _BUILT
-    offset = step - 1
-    return f"Record {offset}. {_UNREADABLE if is_broken and step == len(_LOG) else _LOG[offset].note}"

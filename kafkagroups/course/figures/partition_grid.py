@@ -14,10 +14,10 @@ from kafkagroups.api import load
 from kafkagroups.coordinator import DiskLogs, OffsetCommit, TopicPartition
 from kafkagroups.course.broker import start_broker
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput, Part
-from kafkagroups.course.figures.marks import KEY, WIDTH, Arrow, Box, Label, Line, Mark, Scene, Tone, measure_text
+from kafkagroups.course.figures.marks import KEY, WIDTH, Box, Label, Line, Mark, Scene, Tone, measure_text
 from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.errors import UsageError
-from kafkagroups.log.segment_file import partition_for
+from kafkagroups.log.segment_file import hash_group, partition_for
 
 _COUNTS = (50, 60, 65)
 _STEPS = (
@@ -33,42 +33,47 @@ _ORDERS_0 = TopicPartition("orders", 0)
 
 _COLUMNS = 10
 _LEFT = 6
-_TOP = 2
+_TOP = 30
 _CELL_WIDTH = 42
-_CELL_HEIGHT = 49
-_DOT = 4
+_CELL_HEIGHT = 46
 _DELAY = 0.5
 _SECONDS_OF_A_MOVE = 1.3
 _END = 1.8
-"""After the topic was widened, its new cells come first, then the groups move, and then the words change."""
+"""After the topic was widened, its new cells come first, then the broker looks elsewhere, and then the words change."""
 _NAME_LENGTH = 14
 _PANEL_LEFT = 433
+_HEIGHT = 354
 # In a narrow column, the list stands below the grid, in two columns.
 _NARROW = (
-    Part(0, 0, 430, 345, (0, 0), 0.83),
-    Part(430, 0, WIDTH, 144, (0, 345)),
-    Part(430, 144, WIDTH, 345, (231, 345)),
+    Part(0, 0, 361, _TOP - 4, (0, 0)),
+    Part(0, _TOP - 4, 430, _HEIGHT, (0, _TOP - 4), 0.83),
+    Part(430, _TOP - 4, WIDTH, 171, (0, _HEIGHT)),
+    Part(430, 171, WIDTH, _HEIGHT, (231, _HEIGHT)),
 )
 _LONGEST_ID = 40
 _LEGEND = (
     Box("a group", *KEY, ("●",), Tone.MUTED),
-    Box("its commit", *KEY, ("50",)),
+    Box("brokers look here", *KEY, tone=Tone.NEW),
+    Box("a commit", *KEY, ("50",)),
     Box("left behind", *KEY, ("50",), is_dashed=True, is_hollow=True),
-    Box("looked for here: no commit", *KEY, ("?",)),
 )
 
 
-_ANSWERS = {
+_CAPTIONS = {
+    (0, 0): "{total} groups: each one commits offset 50. Partition {hottest} has {size} groups, and {empty} have none. "
+    "The hash decides, and nothing balances.",
+    (1, 0): "Brokers now look for {moved} of the {total} groups in another partition. The records do not move.",
     (2, 0): "Kafka 4.x looks only in the new partition. {nothing} of {total} groups find nothing, without an error, "
     "and auto.offset.reset decides where they start.",
     (2, 1): "Kafka 3.9 has one cache for all partitions, so {old} of {total} groups find offset 50. If another broker "
     "leads the old partition, a moved group finds nothing.",
+    (3, 0): "Each group commits offset 60, in the partition where brokers look now. Some groups have two copies now.",
     (4, 0): "{returned} groups are back in their first partition. They find offset 50 there, although they have "
     "committed 60. {nothing} groups find nothing, and {new} find 60.",
     (4, 1): "Kafka 3.9 keeps the copy of a group that it loads first. {old} groups find offset 50, although they have "
     "committed 60. {new} find 60.",
 }
-"""What is said when the consumers ask, by step and coordinator."""
+"""What is said, by step, and by coordinator if the consumers ask."""
 
 
 class _View(NamedTuple):
@@ -80,57 +85,46 @@ class _View(NamedTuple):
 
     step: int
     coordinator: int
-    groups: tuple[str, ...]
     named: tuple[str, ...]
     followed: str
     homes: dict[str, list[int]]
     found: Mapping[str, int | None] | None
 
     def describe(self, group: str) -> str:
-        homes = self.homes[group]
-        if self.step == 0:
-            return f"partition {homes[-1]}"
-        has_moved = homes[-1] != homes[-2]
-        place = f"{homes[-2]} → {homes[-1]}" if has_moved else f"{homes[-1]}"
-        if self.found is None:
-            return place if has_moved else f"{place}, stays"
-        offset = self.found[group]
-        if offset is None:
-            return f"{place}: nothing"
-        return f"{place}: {offset}, old" if self.is_wrong(group) else f"{place}: offset {offset}"
+        """Return in a word or two what happens to the group."""
+        *_, home = self.homes[group]
+        if self.found is not None:
+            offset = self.found[group]
+            return "nothing" if offset is None else f"{'old ' * self.is_wrong(group)}offset {offset}"
+        before = self.homes[group][-2:][0]
+        if self.step != 1:
+            return f"partition {home}"
+        return "stays" if before == home else f"{before} → {home}"
 
-    def find_offset(self, group: str, partition: int) -> str:
-        """Return the offset that the partition has of the group, or "?" if it has nothing of it."""
-        first, *later = self.homes[group]
-        if self.step > 2 and partition == later[0]:
-            return "60"
-        return "50" if partition == first else "?"
+    def list_commits(self) -> dict[int, int]:
+        """Return the offset in each partition that has a commit of the group that the reader follows."""
+        first, *later = self.homes[self.followed]
+        return {first: 50, later[0]: 60} if self.step > 2 else {first: 50}
 
-    def find_source(self, group: str) -> str:
-        """Return the key of the mark whose records are the answer. Without an answer, it is where brokers look."""
-        found = self.found[group] if self.found is not None else None
-        homes = self.homes[group]
-        holder = homes[-1] if found is None else homes[_COUNTS.index(found)]
-        return f"copy {group} {holder}"
+    def find_answer(self) -> int | None:
+        """Return the partition of the commit that is the answer, or None."""
+        found = self.found[self.followed] if self.found is not None else None
+        return next((partition for partition, offset in self.list_commits().items() if offset == found), None)
 
     def tell(self) -> Line:
         """Return in one line what happens to the group that the reader follows."""
         group = self.followed
         *_, home = self.homes[group]
-        place = f"{group}: hash % {_COUNT_BY_STEP[self.step]} = {home}"
-        if self.found is None:
-            commit, holder = (60, home) if self.step > 2 else (50, self.homes[group][0])
-            return Line(f"{place}. Its commit of {commit} is in partition {holder}", Tone.NEW)
-        offset = self.found[group]
-        answer = "nothing" if offset is None else f"offset {offset}"
-        where = (f"partition {home}", "all its partitions")[self.coordinator]
-        tone = Tone.ERROR if self.is_wrong(group) else Tone.LIVE
-        return Line(f"{place}. {self.kafka} looks in {where} and finds {answer}", tone)
-
-    @property
-    def kafka(self) -> str:
-        """The beginning of the control's option, for example "Kafka 4.x"."""
-        return _COORDINATORS[self.coordinator].partition(",")[0]
+        before = self.homes[group][-2:][0]
+        if self.found is not None:
+            where = (f"in partition {home}", "in all its partitions")[self.coordinator]
+            answer = self.describe(group).replace("old offset", "the old offset")
+            tone = Tone.ERROR if self.is_wrong(group) else Tone.LIVE
+            return Line(f"{('Kafka 4.x', 'Kafka 3.9')[self.coordinator]} looks {where}, and finds {answer}", tone)
+        if self.step == 1:
+            moved = f"Brokers look in partition {home} now, but the commit stays in partition {before}"
+            return Line(f"Brokers still look in partition {home}" if before == home else moved, Tone.NEW)
+        return Line(f"{group} commits offset {60 if self.step else 50} in partition {home}", Tone.NEW)
 
     def is_wrong(self, group: str) -> bool:
         return self.found is not None and self.found[group] != (50 if self.step < 3 else 60)
@@ -144,7 +138,10 @@ class PartitionGrid(Figure):
     def __init__(self, groups: Iterable[str], named: Sequence[str]) -> None:
         self.groups = tuple(groups)
         self.named = tuple(named)
-        super().__init__(_make_content(self.groups, self.named, self.named[0]))
+        # A group that comes back to its first partition has the whole story.
+        homes = {group: [partition_for(group, count) for count in _COUNTS] for group in self.named}
+        followed = max(self.named, key=lambda group: homes[group][0] == homes[group][2] != homes[group][1])
+        super().__init__(_make_content(self.groups, self.named, followed))
 
     def compute_content(self, value: str) -> Content:
         typed = value.strip()
@@ -164,14 +161,14 @@ def _make_content(groups: tuple[str, ...], named: tuple[str, ...], typed: str) -
         found = answers_by_step[step][coordinator] if step in answers_by_step else None
         counts = [count for count in _COUNTS if count <= _COUNT_BY_STEP[step]]
         homes = {group: [partition_for(group, count) for count in counts] for group in [*groups, *named]}
-        return _draw(_View(step, coordinator, groups, named, named[followed], homes, found))
+        return _draw(_View(step, coordinator, named, named[followed], homes, found))
 
     steps = Control("step", "step", _STEPS, initial=2)
     coordinators = Control("coordinator", "coordinator", _COORDINATORS, is_sequence=False)
     follow = Control("follow", "follow", named, is_sequence=False, initial=named.index(typed), is_answer=True)
     others = {"free_input": FreeInput("mark a group id", "my-service"), "legend": _LEGEND, "narrow": _NARROW}
     controls = (steps, coordinators, follow)
-    return Content.draw("The partitions of __consumer_offsets", 345, controls, draw, **others)
+    return Content.draw("The partitions of __consumer_offsets", _HEIGHT, controls, draw, **others)
 
 
 def _ask_coordinators(groups: Sequence[str]) -> tuple[_Answers, _Answers]:
@@ -202,17 +199,12 @@ def _ask(folder: Path, groups: Sequence[str], count: int) -> _Answers:
 def _draw(view: _View) -> Scene:
     count = _COUNT_BY_STEP[view.step]
     sizes = Counter(home[-1] for home in view.homes.values())
-    # An arrow leads from the partition of the group that the reader follows to the one where brokers look.
-    chosen = view.homes[view.followed][-2:] if view.step else []
-    marks = [*_draw_cells(count, chosen), *_draw_dots(view), *_draw_named(view), *_draw_list(view)]
-    if len(set(chosen)) > 1:
-        (x1, y1), (x2, y2) = map(_find_place, chosen)
-        marks.append(Arrow("move", x1 + _CELL_WIDTH + 2, y1 + 27, x2 + _CELL_WIDTH + 2, y2 + 27, Tone.NEW, delay=_END))
+    marks = [*_draw_formula(view, count), *_draw_cells(view, count), *_draw_dots(view), *_draw_commits(view)]
     line = view.tell()
     text = [f"step {view.step + 1}, {_STEPS[view.step]}", f"above: {line.text}"]
     text += [f"{group}: {view.describe(group)}" for group in view.named]
     text += [f"partition {partition}, groups: {size}" for partition, size in sorted(sizes.items())]
-    return Scene(tuple(marks), _explain(view, sizes), tuple(text), lines=(line,))
+    return Scene((*marks, *_draw_list(view)), _explain(view, sizes), tuple(text), lines=(line,))
 
 
 def _find_place(partition: int) -> tuple[float, float]:
@@ -220,96 +212,98 @@ def _find_place(partition: int) -> tuple[float, float]:
     return _LEFT + column * _CELL_WIDTH, _TOP + row * _CELL_HEIGHT
 
 
-def _draw_cells(count: int, chosen: Sequence[int]) -> Iterator[Mark]:
+def _draw_formula(view: _View, count: int) -> Iterator[Mark]:
+    """The name of the group, its hash and the number of partitions give the partition in which brokers look."""
+    name = _shorten(view.followed)
+    words = f"hash {hash_group(view.followed)} % {count} ="
+    x = _LEFT + measure_text(name, 12) + 14
+    yield Box(f"formula {name}", _LEFT, 1, x - _LEFT - 4, 20, (name,), hue=view.followed, is_bold=True)
+    yield Label("hash", x + 4, 15, words)
+    x += measure_text(words, 12) + 12
+    yield Box("home", x, 1, 30, 20, (str(view.homes[view.followed][-1]),), Tone.NEW, 13, is_bold=True)
+
+
+def _draw_cells(view: _View, count: int) -> Iterator[Mark]:
+    *_, home = view.homes[view.followed]
+    x, y = _find_place(home)
+    frame = (x - 1, y - 1, _CELL_WIDTH, _CELL_HEIGHT)
+    if view.found is not None and view.coordinator == 1:
+        frame = (_LEFT - 2, _TOP - 2, _COLUMNS * _CELL_WIDTH + 2, -(-count // _COLUMNS) * _CELL_HEIGHT + 2)
+    yield Box("look", *frame, tone=Tone.NEW, delay=_DELAY, duration=_SECONDS_OF_A_MOVE)
     for partition in range(count):
         x, y = _find_place(partition)
         is_added = partition >= _COUNTS[0]
-        is_chosen = partition in chosen
-        usual = Tone.PLAIN if is_added else Tone.MUTED
-        tone = Tone.NEW if is_chosen else usual
-        origin = f"cell {partition - _COLUMNS}"
         frame = (x, y, _CELL_WIDTH - 2, _CELL_HEIGHT - 2)
-        yield Box(f"cell {partition}", *frame, tone=tone, is_dashed=is_added, is_hollow=is_chosen, origin=origin)
+        origin = f"cell {partition - _COLUMNS}"
+        yield Box(f"cell {partition}", *frame, tone=Tone.MUTED, is_dashed=is_added, origin=origin)
         yield Label(f"number {partition}", x + 3, y + 11, str(partition), tone=Tone.MUTED, size=11)
 
 
 def _draw_dots(view: _View) -> Iterator[Mark]:
+    """The group that the reader follows has no dot, but its commits."""
     placed: Counter[int] = Counter()
-    for group in view.groups:
-        *earlier, home = view.homes[group]
+    for group, homes in view.homes.items():
+        if group == view.followed:
+            continue
+        *_, home = homes
         x, y = _find_place(home)
         row, column = divmod(placed[home], 6)
-        has_moved = bool(earlier) and earlier[-1] != home
-        style: dict[str, Any] = {"is_solid": True, "delay": _DELAY, "duration": _SECONDS_OF_A_MOVE * has_moved}
-        yield Box(f"dot {group}", x + 3 + column * 6.2, y + 14 + row * 6, _DOT, _DOT, tone=Tone.MUTED, **style)
+        size = 6 if group in view.named else 4
+        frame = (x + 6 + column * 6.2 - size / 2, y + 16 + row * 6 - size / 2, size, size)
+        hue = group if group in view.named else ""
+        yield Box(f"dot {group} {home}", *frame, tone=Tone.MUTED, is_solid=True, hue=hue, delay=_DELAY)
         placed[home] += 1
 
 
-def _draw_named(view: _View) -> Iterator[Mark]:
-    copies = []
-    for group in view.named:
-        *earlier, home = view.homes[group]
-        copies += [*((group, old, True) for old in sorted(set(earlier) - {home})), (group, home, False)]
-    placed: Counter[int] = Counter()
-    for group, partition, is_old in copies:
+def _draw_commits(view: _View) -> Iterator[Mark]:
+    *_, home = view.homes[view.followed]
+    answer = view.find_answer()
+    delay = _END * (view.step in (1, 4))
+    for partition, offset in view.list_commits().items():
         x, y = _find_place(partition)
-        row, column = divmod(placed[partition], 2)
-        x += 2 + column * 19
-        y += 21 + row * 13
-        offset = view.find_offset(group, partition)
-        style: dict[str, Any] = {"size": 11, "is_dashed": is_old, "is_hollow": is_old, "hue": group}
-        if group == view.followed:
-            style |= {"tone": Tone.NEW, "is_bold": True}
-        origin = "" if is_old else f"copy {group} {view.homes[group][-2:][0]}"
-        moves: dict[str, Any] = {} if is_old else {"origin": origin, "delay": _DELAY, "duration": _SECONDS_OF_A_MOVE}
-        yield Box(f"copy {group} {partition}", x, y, 18, 13, (offset,), **moves, **style)
-        if _STEPS[view.step] == "the groups commit" and not is_old:
-            yield Box(f"commit {group}", x, y, 18, 13, (offset,), origin=f"list {group}", **style)
-        placed[partition] += 1
+        is_old = partition != home and partition != answer
+        style: dict[str, Any] = {"size": 14, "is_bold": True, "is_dashed": is_old, "is_hollow": is_old, "delay": delay}
+        if partition == answer:
+            style["tone"] = Tone.ERROR if view.is_wrong(view.followed) else Tone.LIVE
+        origin = "home" if view.step == 0 else f"list {view.followed}"
+        frame = (x + 2, y + 24, _CELL_WIDTH - 6, 18)
+        yield Box(f"commit {partition}", *frame, (str(offset),), hue=view.followed, origin=origin, **style)
+    if view.found is not None and answer is None:
+        x, y = _find_place(home)
+        yield Box("nothing", x + 2, y + 24, _CELL_WIDTH - 6, 18, ("✗",), Tone.ERROR, 14, is_bold=True, delay=delay)
 
 
 def _draw_list(view: _View) -> Iterator[Mark]:
+    """The reader chooses a group here. Only the answer of the one that is followed comes from where it was found."""
     delay = _END * (view.step in (1, 4))
+    answer = view.find_answer()
+    source = "nothing" if answer is None else f"commit {answer}"
     for number, group in enumerate(view.named):
-        y = _TOP + 12 + number * 36
-        name = group if len(group) <= _NAME_LENGTH else f"{group[: _NAME_LENGTH - 1]}…"
+        y = _TOP + 10 + number * 36
         is_followed = group == view.followed
         tone = Tone.NEW if is_followed else Tone.PAGE
         yield Box(f"row {group}", _PANEL_LEFT - 3, y - 12, 128, 35, tone=tone, choice=("follow", number))
         yield Box(f"list {group}", _PANEL_LEFT, y - 9, 10, 10, hue=group, is_solid=True)
-        yield Label(f"name {group}", _PANEL_LEFT + 14, y, name, is_bold=is_followed)
-        place, sign, answer = view.describe(group).partition(": ")
-        yield Label(f"words {group}", _PANEL_LEFT, y + 15, place + sign.rstrip(), size=11, delay=delay)
-        if answer:
-            x = _PANEL_LEFT + measure_text(place, 11) + 12
-            tone = Tone.ERROR if view.is_wrong(group) else Tone.LIVE
-            frame = (x, y + 3, measure_text(answer, 11) + 6, 17)
-            style: dict[str, Any] = {"origin": view.find_source(group), "delay": delay}
-            yield Box(f"answer {group} {view.step}", *frame, (answer,), tone, 11, **style)
+        yield Label(f"name {group}", _PANEL_LEFT + 14, y, _shorten(group), is_bold=is_followed)
+        words = view.describe(group)
+        if view.found is None:
+            yield Label(f"words {group}", _PANEL_LEFT + 14, y + 16, words, tone=Tone.MUTED, size=11, delay=delay)
+            continue
+        tone = Tone.ERROR if view.is_wrong(group) else Tone.LIVE
+        frame = (_PANEL_LEFT + 14, y + 4, measure_text(words, 11) + 8, 16)
+        yield Box(f"answer {group}", *frame, (words,), tone, 11, origin=source if is_followed else "", delay=delay)
+
+
+def _shorten(group: str) -> str:
+    return group if len(group) <= _NAME_LENGTH else f"{group[: _NAME_LENGTH - 1]}…"
 
 
 def _explain(view: _View, sizes: Mapping[int, int]) -> str:
-    if view.found is not None:
-        return _explain_answers(view, view.found)
-    total = len(view.homes)
-    if view.step == 0:
-        hottest = max(sizes, key=lambda partition: sizes[partition])
-        empty = _COUNTS[0] - len(sizes)
-        return (
-            f"{total} groups: each one commits offset 50. Partition {hottest} has {sizes[hottest]} groups, and {empty} "
-            "partitions have none. The hash decides, and nothing balances."
-        )
-    if view.step == 1:
-        moved = sum(home[-1] != home[-2] for home in view.homes.values())
-        return (
-            f"Brokers now look for {moved} of the {total} groups in another partition. The records do not move: "
-            "the old copies (hollow) stay where they are."
-        )
-    return "Each group commits offset 60, in the partition where brokers look now. Some groups have two copies now."
-
-
-def _explain_answers(view: _View, found: Mapping[str, int | None]) -> str:
-    answers = Counter(found.values())
-    returned = sum(home[-1] == home[0] != home[1] for home in view.homes.values())
-    counts = {"old": answers[50], "new": answers[60], "nothing": answers[None], "total": len(found)}
-    return _ANSWERS[view.step, view.coordinator].format(returned=returned, **counts)
+    caption = _CAPTIONS.get((view.step, view.coordinator)) or _CAPTIONS[view.step, 0]
+    answers = Counter((view.found or {}).values())
+    homes = view.homes.values()
+    counts = {"old": answers[50], "new": answers[60], "nothing": answers[None], "total": len(homes)}
+    counts |= {"size": max(sizes.values()), "empty": _COUNTS[0] - len(sizes)}
+    counts |= {"hottest": max(sizes, key=lambda partition: sizes[partition])}
+    counts |= {"moved": sum(home[-1] != home[-2:][0] for home in homes)}
+    return caption.format(returned=sum(home[-1] == home[0] != home[-2:][0] for home in homes), **counts)

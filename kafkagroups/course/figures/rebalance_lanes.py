@@ -1,4 +1,4 @@
-"""Lesson 06: who reads each partition on a time axis, two members, the group's log, and what a failover loses."""
+"""Lesson 06: who reads, and what two members wait for, on one time axis, and what a failover loses."""
 
 from __future__ import annotations
 
@@ -8,35 +8,40 @@ from itertools import accumulate, groupby, pairwise
 from textwrap import wrap
 from typing import Any
 
-from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput, Part, squeeze_right
+from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput, Part
 from kafkagroups.course.figures.marks import KEY, Arrow, Box, Label, Line, Mark, Scene, Tone, fit_words, measure_text
 from kafkagroups.course.figures.rebalance_moments import MEMBERS, SESSION_S, Death, Moment, run_group
 from kafkagroups.course.group_life import Event, format_count
 from kafkagroups.errors import UsageError
 
 _EDGE = 4
-_LEFT = 80
-_WIDTH = 476
+_LEFT = 90
+_WIDTH = 466
 _EVENT_S = 0.2
 """How far the events of the same second stand apart, as a part of the second's column."""
-_ROW_TOPS = (24, 46, 68)
-_LANE_TOPS = (98, 152)
-_LANE_HEIGHT = 46
-_AXIS_BASE = 216
-_LOG_TOP = 242
-_BOTTOM = 278
+_EVENT_WIDTH = 8
+_ROW_TOPS = (20, 41, 62)
+_LANE_TOPS = (112, 156)
+_AXIS_BASE = 214
+_LOG_TOP = 226
+_BOTTOM = 250
 _SIZE = 11
-_RECORD_DISTANCE = 61.5
 _PADDING = 1
-_STATES = {"stable": (Tone.LIVE, "✓"), "rebalance": (Tone.WAIT, "↻")}
 _LEGEND = (
     Box("sign of life", 0, 0, 5, 14, hue=MEMBERS[0], is_solid=True),
-    *(Box(word, *KEY, (sign,), tone) for word, (tone, sign) in _STATES.items()),
     Box(f"session: {SESSION_S} s from the last sign", *KEY, tone=Tone.MUTED, is_dashed=True),
+    Box("a request", *KEY, tone=Tone.NEW),
 )
-# In a narrow column, the log has two rows.
-_NARROW = (*squeeze_right(_LEFT, 220, 0.57), Part(0, 220, 310, 278, (0, 220)), Part(310, 220, 556, 278, (0, 258)))
-_STATE_WORDS = {"Stable": "stable", "Empty": "empty", "Dead": ""}
+_SQUEEZE = 0.53
+# In a narrow column, the state of the group stands above the rest.
+_NARROW = (
+    Part(0, 0, _LEFT, 17, (0, 17)),
+    Part(0, 17, _LEFT, _AXIS_BASE + 6, (0, 34)),
+    Part(_LEFT, 0, _LEFT + 340, 17, (0, 0)),
+    Part(_LEFT, 17, _LEFT + _WIDTH + 4, _AXIS_BASE + 6, (_LEFT, 34), _SQUEEZE),
+    Part(0, _AXIS_BASE + 6, 340, _BOTTOM, (0, _AXIS_BASE + 23)),
+)
+_WAITS = {"JoinGroup waits": "for others", "SyncGroup waits": "for leader"}
 _DEATH = re.compile(r"\s*(?P<member>billing-[12])\s+at\s+(?P<second>[0-9]{1,3})\s*")
 _LAST_TYPED_SECOND = 15
 _DEATHS = (None, Death("billing-1", 8), Death("billing-1", 12), Death("billing-2", 7), Death("billing-2", 15))
@@ -94,36 +99,61 @@ def _draw(story: list[Moment], step: int, *, is_failover: bool) -> Scene:
     is_past_end = step >= len(story)
     moments = story[: step + 1]
     moment = moments[-1]
-    state = "Dead: the group does not exist"
-    if moment.state != "Dead":
-        count = sum(lane.is_member and lane.status != "has only an id" for lane in moment.lanes)
-        state = f"{moment.state}, generation {moment.generation}, {format_count(count, 'member')}"
-    marks = _draw_failover(moment) if is_failover else _draw_story(_Scale(story), moments)
-    text = [f"time: {moment.time_s:g} s", f"state: {state}", f"event: {moment.action}"]
+    phases = [_list_phases(number, moments) for number in range(len(MEMBERS))]
+    text = [f"time: second {moment.time_s:g}", f"event: {moment.action}"]
+    caption = "After this, nothing changes any more." if is_past_end else moment.explanation
     if is_failover:
+        marks = _draw_failover(moment)
+        is_safe = moment.lost.startswith("nothing")
+        fact = f"a crash loses {'nothing' if is_safe else 'what is only in memory'}"
+        tone = Tone.LIVE if is_safe else Tone.ERROR
         text += [f"the next coordinator loads: {moment.loaded}", f"a failover loses {moment.lost}"]
+        caption = f"The coordinator dies, and its memory is lost. The next one loads from the log: {moment.loaded}."
     else:
+        marks = _draw_story(_Scale(story), moments, phases)
+        readers = _name_readers([each[-1] for each in phases])
+        fact = readers or "nobody reads"
+        tone = Tone.LIVE if readers else (Tone.PLAIN, Tone.ERROR)[_is_rebalance(moment)]
         for number, name in enumerate(MEMBERS):
             if any(each.lanes[number].is_member for each in moments):
                 text.append(f"{name}: {_name_status(number, moments)}")
-    text += [f"append {number}, {lines[0]}: {lines[1]}" for number, lines in enumerate(moment.written)]
+        text.append(f"state: {_name_state(moment)}")
+        if _has_appended(moments):
+            text.append(f"appended: {': '.join(moment.written[-1])}")
     place = "nothing changes any more" if is_past_end else f"second {moment.time_s:g}"
-    caption = "After this, nothing changes any more." if is_past_end else moment.explanation
-    if is_failover:
-        caption = f"The coordinator dies, and its memory is lost. The next one loads from the log: {moment.loaded}."
-    lines = (Line(f"{moment.time_s:g} s: {state}"), Line(moment.action, Tone.NEW))
-    return Scene((*marks, *_draw_log(moments)), caption, tuple(text), place, lines)
+    lines = (Line(f"Second {moment.time_s:g}: {fact}", tone), Line(moment.action, Tone.NEW))
+    return Scene(tuple(marks), caption, tuple(text), place, lines)
 
 
-def _draw_story(scale: _Scale, moments: list[Moment]) -> Iterator[Mark]:
-    states = [_STATE_WORDS.get(moment.state, "rebalance") for moment in moments]
-    phases = [_list_phases(number, moments) for number in range(len(MEMBERS))]
+def _name_readers(phases: Sequence[str]) -> str:
+    counts = [sum(map(str.isdecimal, phase.split())) for phase in phases]
+    named = zip(MEMBERS, counts, strict=True)
+    return ", ".join(f"{name} reads {format_count(count, 'partition')}" for name, count in named if count)
+
+
+def _name_state(moment: Moment) -> str:
+    if moment.state == "Dead":
+        return "Dead: the group does not exist"
+    count = sum(lane.is_member and lane.status != "only an id" for lane in moment.lanes)
+    return f"{moment.state}, generation {moment.generation}, {format_count(count, 'member')}"
+
+
+def _is_rebalance(moment: Moment) -> bool:
+    return moment.state.endswith("Rebalance")
+
+
+def _draw_story(scale: _Scale, moments: list[Moment], phases: Sequence[Sequence[str]]) -> Iterator[Mark]:
+    yield Label("who reads", _EDGE, 13, "Who reads?", size=13, is_bold=True, keeps_width=True)
+    yield Label("state", _LEFT + 6, 13, _name_state(moments[-1]), tone=Tone.MUTED, size=_SIZE)
+    yield Label("who waits", _EDGE, 104, "Who waits for what?", size=13, is_bold=True, keeps_width=True)
     yield from _draw_axis(scale, len(moments))
-    yield from _draw_group(scale, states)
-    yield from _draw_readers(scale, states, phases)
+    yield from _draw_readers(scale, moments, phases)
     for number in range(len(MEMBERS)):
         yield from _draw_lane(scale, number, moments, phases[number])
-    yield from _draw_names(moments)
+        yield from _draw_name(number, moments)
+    is_new = _has_appended(moments)
+    count = len(moments[-1].written)
+    yield from _draw_log(moments[-1], count - 1 if is_new else count, Tone.NEW, f"request {len(moments) - 1}")
 
 
 class _Scale:
@@ -157,39 +187,32 @@ class _Scale:
 
 def _draw_axis(scale: _Scale, count: int) -> Iterator[Mark]:
     now = int(scale.seconds[count - 1])
+    yield Label("axis", _EDGE, _AXIS_BASE, "second", tone=Tone.MUTED, size=_SIZE, keeps_width=True)
     for second in range(int(scale.span_s)):
-        x = scale.find_x(second)
-        yield Arrow(f"tick {second}", x, _AXIS_BASE - 14, x, _AXIS_BASE, Tone.MUTED, has_head=False)
         tone = Tone.NEW if second == now else Tone.MUTED
         if second == now or (second % 2 == 0 and abs(second - now) > 1):
             yield Label(f"second {second}", scale.find_x(second + 0.5), _AXIS_BASE, str(second), "middle", tone, _SIZE)
     x = scale.find_now(count)
-    yield Arrow("now", x, 1, x, _AXIS_BASE - 12, Tone.NEW, has_head=False)
+    yield Arrow("now", x, 18, x, _AXIS_BASE - 12, Tone.NEW, has_head=False)
 
 
-def _draw_group(scale: _Scale, states: Sequence[str]) -> Iterator[Mark]:
-    for start, x, width, word in scale.list_spans(states):
-        tone, sign = _STATES.get(word, (Tone.PLAIN, ""))
-        lines = fit_words(width - _PADDING, _SIZE, word, sign)
-        yield Box(f"band {start}", x, 1, width, 18, lines, tone, _SIZE, short=sign)
-
-
-def _draw_readers(scale: _Scale, states: Sequence[str], phases: Sequence[Sequence[str]]) -> Iterator[Mark]:
+def _draw_readers(scale: _Scale, moments: list[Moment], phases: Sequence[Sequence[str]]) -> Iterator[Mark]:
     """Each partition has a bar while a member reads it."""
     rows = [[_find_reader(row, words) for words in zip(*phases, strict=True)] for row, _ in enumerate(_ROW_TOPS)]
     for row, top in enumerate(_ROW_TOPS):
+        yield Label(f"row {row}", _EDGE, top + 14, f"orders-{row}", size=_SIZE, keeps_width=True)
         for start, x, width, name in scale.list_spans(rows[row]):
             lines = fit_words(width - _PADDING, _SIZE, name, name[-1])
-            origin = f"request {start}" if start == len(states) - 1 else ""
-            yield Box(
-                f"read {row} {start}", x, top, width, 19, lines, size=_SIZE, hue=name, origin=origin, short=name[-1]
-            )
+            style: dict[str, Any] = {"hue": name, "short": name[-1]}
+            if start == len(moments) - 1:
+                style["origin"] = f"request {start}"
+            yield Box(f"read {row} {start}", x, top, width, 19, lines, size=_SIZE, **style)
     are_read = map(any, zip(*rows, strict=True))
-    words = ["nobody reads" * (pair == ("rebalance", False)) for pair in zip(states, are_read, strict=True)]
+    words = ["nobody" * (_is_rebalance(moment) and not read) for moment, read in zip(moments, are_read, strict=True)]
     for start, x, width, word in scale.list_spans(words):
-        lines = (*wrap(word, 6), f"{round(width / _WIDTH * scale.span_s)} s") if width > 50 else ()
-        style: dict[str, Any] = {"is_bold": True, "short": "".join(lines[-1:])}
-        yield Box(f"gap {start}", x, _ROW_TOPS[0], width, 63, lines, Tone.ERROR, 13, **style)
+        lines = (word, f"{round(width / _WIDTH * scale.span_s)} s") if width > 50 else ()
+        style = {"is_bold": True, "short": "".join(lines[-1:])}
+        yield Box(f"gap {start}", x, _ROW_TOPS[0], width, 61, lines, Tone.ERROR, 13, **style)
 
 
 def _find_reader(partition: int, phases: tuple[str, ...]) -> str:
@@ -200,65 +223,68 @@ def _draw_failover(moment: Moment) -> Iterator[Mark]:
     """What is only in the memory is lost. What is in the log is in the memory of the next coordinator."""
     dead: dict[str, Any] = {"tone": Tone.ERROR, "size": _SIZE, "keeps_width": True}
     kept = dead | {"tone": Tone.LIVE}
-    frames = ((4, 122, dead, "✗ memory of the coordinator"), (144, 72, kept, "memory of the next coordinator"))
+    frames = ((4, 122, dead, "✗ memory of the coordinator"), (138, 72, kept, "memory of the next coordinator"))
     for top, height, style, words in frames:
-        yield Box(f"frame {top}", _EDGE, top, 310, height, is_dashed=style is dead, is_hollow=True, **style)
-        yield Label(f"title {top}", _EDGE + 8, top + 16, words, is_bold=True, keeps_width=True)
+        yield Box(f"frame {top}", _EDGE, top, 310, height, tone=Tone.MUTED, is_dashed=style is dead, keeps_width=True)
+        yield Label(f"title {top}", _EDGE + 8, top + 16, words, "start", style["tone"], is_bold=True, keeps_width=True)
     lost = [] if moment.lost.startswith("nothing") else moment.lost.partition(", which")[0].split(", ")
     for number, words in enumerate(lost):
         frame = (_EDGE + 6 + number % 2 * 150, 28 + number // 2 * 36, 148, 32)
         yield Box(f"lost {words}", *frame, tuple(wrap(words.removeprefix("the "), 21)), is_gone=True, **dead)
     if not lost:
         yield Box("nothing", _EDGE + 6, 28, 298, 32, tuple(wrap(f"loses {moment.lost} ✓", 40)), **kept)
-    record = max((number for number, lines in enumerate(moment.written) if lines[0].startswith("gen")), default=-1)
+    record = max(number for number, lines in enumerate(moment.written) if lines[0] != "commit")
+    yield from _draw_log(moment, record, Tone.LIVE)
     for number, words in enumerate(re.split(", |: ", moment.loaded)):
-        frame = (_EDGE + 8 + number % 2 * 148, 168 + number // 2 * 23, 142, 20)
+        frame = (_EDGE + 8 + number % 2 * 148, 162 + number // 2 * 23, 142, 20)
         hue = next((name for name in MEMBERS if name in words), "")
         yield Box(f"loaded {words}", *frame, (words,), hue=hue, origin=f"append {record}", **kept)
-    x = max(_EDGE + (record + 0.5) * _RECORD_DISTANCE, 60)
-    yield Arrow("load", x, _LOG_TOP - 3, min(x, 290), 218)
+    x = _find_record(record) + 24
+    yield Arrow("load", x, _LOG_TOP - 2, x, 210)
 
 
 def _draw_lane(scale: _Scale, number: int, moments: list[Moment], phases: Sequence[str]) -> Iterator[Mark]:
     """A member's lane has what it waits for, and below it its signs of life, each of which starts its session again."""
     name = MEMBERS[number]
     top = _LANE_TOPS[number]
-    for start, x, width, phase in scale.list_spans([phase if phase in ("waits", "dead") else "" for phase in phases]):
-        lines = fit_words(width - _PADDING, _SIZE, phase)
-        tone = Tone.ERROR if phase == "dead" else Tone.WAIT
-        yield Box(f"{name} {start}", x, top + 3, width, 18, lines, tone, _SIZE, is_dashed=True, is_gone=phase == "dead")
+    for start, x, width, phase in scale.list_spans([phase * (not phase[:1].isdecimal()) for phase in phases]):
+        if phase == "joined" and width < _EVENT_WIDTH:
+            continue
+        lines = fit_words(width - _PADDING, _SIZE, phase, phase.split()[-1])
+        tone = {"dead": Tone.ERROR, "joined": Tone.MUTED}.get(phase, Tone.WAIT)
+        short = "".join(fit_words(width * _SQUEEZE, _SIZE, phase.split()[-1], "…"))
+        yield Box(f"{name} {start}", x, top, width, 19, lines, tone, _SIZE, is_gone=phase == "dead", short=short)
     ends = [end_s for moment in moments if (end_s := moment.lanes[number].session_end_s) is not None]
     for end_s in dict.fromkeys(ends):
-        x = scale.find_x(end_s - SESSION_S)
-        yield Box(f"sign {name} {end_s:g}", x, top + 26, 4, 17, hue=name, is_solid=True)
+        yield Box(f"sign {name} {end_s:g}", scale.find_x(end_s - SESSION_S), top + 22, 4, 13, hue=name, is_solid=True)
     # A session is full when the coordinator removes the member.
     left = scale.find_x(max(ends, default=0) - SESSION_S)
     width = min(scale.find_x(max(ends, default=0)), _LEFT + _WIDTH) - left
     lane = moments[-1].lanes[number]
     if lane.status == "removed":
         lines = ("✗ no sign for 10 s",)
-        yield Box(f"session {name}", left, top + 26, width, 17, lines, Tone.ERROR, _SIZE, is_bold=True)
+        yield Box(f"session {name}", left, top + 21, width, 15, lines, Tone.ERROR, _SIZE, is_bold=True)
     elif lane.session_end_s is not None:
         tone = Tone.ERROR if phases[-1] == "dead" else Tone.PLAIN
         silence = min(scale.find_now(len(moments)) - left, width)
-        yield Box(f"session {name}", left, top + 26, width, 17, tone=Tone.MUTED, is_dashed=True)
-        yield Box(f"silence {name}", left, top + 31, silence, 7, tone=tone, hue=name)
+        yield Box(f"session {name}", left, top + 22, width, 13, tone=Tone.MUTED, is_dashed=True)
+        yield Box(f"silence {name}", left, top + 26, silence, 5, tone=tone, hue=name)
     if moments[-1].action.startswith(f"{name} dies"):
-        yield Box("death", scale.find_now(len(moments)) + 4, top + 2, 44, 20, ("dies",), Tone.ERROR, is_bold=True)
+        yield Box("death", scale.find_now(len(moments)) + 4, top, 44, 19, ("dies",), Tone.ERROR, is_bold=True)
     event = moments[-1].events[-1]
     is_new = len(moments) == 1 or len(moments[-2].events) < len(moments[-1].events)
     if is_new and event.client == name:
         yield _draw_request(scale, event, len(moments), top)
 
 
-def _draw_names(moments: list[Moment]) -> Iterator[Mark]:
-    yield Label("group", _EDGE, 14, "the group", is_bold=True, keeps_width=True)
-    yield Label("axis", _EDGE, _AXIS_BASE, "second", tone=Tone.MUTED, size=_SIZE, keeps_width=True)
-    for row, top in enumerate(_ROW_TOPS):
-        yield Label(f"row {row}", _EDGE, top + 14, f"orders-{row}", size=_SIZE, keeps_width=True)
-    for number, (name, top) in enumerate(zip(MEMBERS, _LANE_TOPS, strict=True)):
-        lines = (name, *wrap(_name_status(number, moments), 9))
-        yield Box(f"name {name}", _EDGE, top, 70, _LANE_HEIGHT, lines, size=_SIZE, hue=name, keeps_width=True)
+def _draw_name(number: int, moments: list[Moment]) -> Iterator[Mark]:
+    name = MEMBERS[number]
+    top = _LANE_TOPS[number]
+    yield Box(f"name {name}", _EDGE, top + 2, 10, 10, hue=name, is_solid=True, keeps_width=True)
+    yield Label(f"words {name}", _EDGE + 14, top + 11, name, size=_SIZE, is_bold=True, keeps_width=True)
+    for line, words in enumerate(wrap(_name_status(number, moments), 12)):
+        y = top + 24 + 12 * line
+        yield Label(f"status {name} {line}", _EDGE, y, words, tone=Tone.MUTED, size=_SIZE, keeps_width=True)
 
 
 def _list_phases(number: int, moments: list[Moment]) -> list[str]:
@@ -267,10 +293,11 @@ def _list_phases(number: int, moments: list[Moment]) -> list[str]:
 
 
 def _find_phase(number: int, moment: Moment, before: str) -> str:
-    """Return "waits" from a JoinGroup to the answer to the SyncGroup, and otherwise the partitions that it reads."""
+    """Return what a member waits for, or the partitions that it reads."""
     name = MEMBERS[number]
     event = moment.events[-1]
-    if not moment.lanes[number].is_member:
+    lane = moment.lanes[number]
+    if not lane.is_member:
         return ""
     if before == "dead" or moment.action.startswith(f"{name} dies"):
         return "dead"
@@ -278,7 +305,11 @@ def _find_phase(number: int, moment: Moment, before: str) -> str:
     for answer in [*answers, *(late for late in event.late_responses if late.startswith(name))]:
         if "orders " in answer:
             return answer.rpartition("orders ")[2]
-    return "waits" if event.client == name and event.request.startswith("JoinGroup") else before
+    if lane.status in _WAITS:
+        return _WAITS[lane.status]
+    if before == "for others" or (event.client == name and event.request.startswith("JoinGroup as")):
+        return "joined"
+    return "" if before == "for leader" else before
 
 
 def _name_status(number: int, moments: list[Moment]) -> str:
@@ -296,14 +327,24 @@ def _draw_request(scale: _Scale, event: Event, count: int, top: float) -> Mark:
     width = measure_text(verb, 12) + 12
     x = min(scale.find_now(count) + 12, _LEFT + _WIDTH - width)
     style: dict[str, Any] = {"is_dashed": is_refused, "origin": f"name {event.client}"}
-    return Box(f"request {count - 1}", x, top + 2, width, 20, (verb,), Tone.NEW, is_bold=True, **style)
+    return Box(f"request {count - 1}", x, top, width, 19, (verb,), Tone.NEW, is_bold=True, **style)
 
 
-def _draw_log(moments: list[Moment]) -> Iterator[Mark]:
-    """A record comes from the request that it was written for."""
-    yield Label("log title", _EDGE, _LOG_TOP - 7, "the log", is_bold=True, keeps_width=True)
-    for number, lines in enumerate(moments[-1].written):
-        slot = next(slot for slot, moment in enumerate(moments) if len(moment.written) > number)
-        tone = Tone.NEW if slot == len(moments) - 1 else Tone.PLAIN
-        x = _EDGE + number * _RECORD_DISTANCE
-        yield Box(f"append {number}", x, _LOG_TOP, 59, 32, lines, tone, _SIZE, origin=f"request {slot}")
+def _has_appended(moments: list[Moment]) -> bool:
+    return len(moments) == 1 or len(moments[-2].written) < len(moments[-1].written)
+
+
+def _draw_log(moment: Moment, told: int, tone: Tone, origin: str = "") -> Iterator[Mark]:
+    """One record has words. The others are only counted. A new one comes from the request that it was written for."""
+    yield Label("log title", _EDGE, _LOG_TOP + 14, "the log", size=13, is_bold=True, keeps_width=True)
+    x = _find_record(0)
+    for number, lines in enumerate(moment.written):
+        words = (": ".join(lines),) if number == told else ()
+        width = measure_text(words[0], _SIZE) + 12 if words else 10
+        style: dict[str, Any] = {"tone": tone, "is_bold": True, "origin": origin} if words else {}
+        yield Box(f"append {number}", x, _LOG_TOP, width, 20, words, size=_SIZE, **style)
+        x += width + 3
+
+
+def _find_record(number: int) -> float:
+    return _LEFT + number * 13

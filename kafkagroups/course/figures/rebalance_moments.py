@@ -40,7 +40,6 @@ class Lane:
     """
 
     status: str
-    is_leader: bool
     session_end_s: float | None
     is_member: bool
 
@@ -117,20 +116,19 @@ def _read_lane(life: GroupLife, name: str, dead: str | None) -> Lane:
     member_id = consumer.member_id if consumer else ""
     has_been_there = any(event.client == name for event in life.events)
     if group is not None and member_id in group.pending_members:
-        return Lane("has only an id", False, None, True)
+        return Lane("only an id", None, True)
     if group is None or member_id not in group.members:
         gone = "removed" if name == dead else "left"
-        return Lane(gone if has_been_there else "", False, None, False)
+        return Lane(gone if has_been_there else "", None, False)
     member = group.members[member_id]
-    is_leader = member_id == group.leader
     if member.awaiting_join:
-        return Lane("JoinGroup waits", is_leader, None, True)
+        return Lane("JoinGroup waits", None, True)
     if member.awaiting_sync:
-        return Lane("SyncGroup waits", is_leader, None, True)
+        return Lane("SyncGroup waits", None, True)
     timer = member.session_timer
     assert isinstance(timer, Timer)
     end_s = (timer.due_ms - life.start_ms) / 1000
-    return Lane(f"session to {end_s:g} s", is_leader, end_s, True)
+    return Lane(f"session to {end_s:g} s", end_s, True)
 
 
 def _list_appends(coordinator: GroupCoordinator, group: str) -> Iterator[tuple[str, ...]]:

@@ -3,14 +3,15 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 const LINE_HEIGHT = 1.3; // As in marks.py, like the next one.
-const CORNER = 5;
+const CORNER = 6;
 const LEAST_SIZE = 12; // The least size of a text in a narrow column, in pixels.
-const OPTIONS_AS_BUTTONS = 90; // Alternatives with more characters than these become a drop-down list.
+const MOST_SEGMENTS = 4; // More alternatives than these are a drop-down list,
+const MOST_LETTERS = 110; // and so are those with more characters than these.
 const MOST_NEWS = 6; // A screen reader says no more changes of a step than these.
 const CHARACTER_MS = 40; // While a sequence plays, a step stays as long as its caption takes to read,
 const STEP_MS = [1800, 4000]; // but at least and at most this long.
 const LEAVE_MS = 250; // As in figure.css, like the next one.
-const MOVE_MS = 400;
+const MOVE_MS = 500;
 const CHARACTER_WIDTH = 0.61; // As in marks.py.
 const READABLE = 612; // The least width of a picture whose texts are large enough. Below, it has its narrow layout.
 
@@ -77,7 +78,7 @@ function drawBox(group, box, rectangle) {
   rectangle.setAttribute("rx", Math.min(CORNER, box.width / 2, box.height / 2));
   rectangle.setAttribute("width", box.width);
   rectangle.setAttribute("height", box.height);
-  rectangle.style.strokeDasharray = box.is_dashed ? "4 3" : "4 0"; // No "none": the dashes come step by step.
+  rectangle.style.strokeDasharray = box.is_dashed ? "3 3" : "3 0"; // No "none": the dashes come step by step.
   if (box.hatch) {
     const className = group.mark && !group.mark.hatch ? "kg-late" : "";
     makeShape(group, "path", { d: box.hatch, class: className, "clip-path": `inset(0 calc(100% - ${box.width}px) 0 0 round ${CORNER}px)` });
@@ -93,12 +94,12 @@ function drawArrow(group, arrow) {
   const across = arrow.x2 - arrow.x1;
   const down = arrow.y2 - arrow.y1;
   const line = makeShape(group, "line", { x1: 0, y1: 0, x2: across, y2: down });
-  if (arrow.is_dashed) line.setAttribute("stroke-dasharray", "5 4");
+  if (arrow.is_dashed) line.setAttribute("stroke-dasharray", "3 3");
   if (!arrow.has_head) return;
   const length = Math.hypot(across, down) || 1;
   const [x, y] = [across / length, down / length];
-  const [baseX, baseY] = [across - 8 * x, down - 8 * y];
-  const corners = [[across, down], [baseX - 4 * y, baseY + 4 * x], [baseX + 4 * y, baseY - 4 * x]];
+  const [baseX, baseY] = [across - 7 * x, down - 7 * y];
+  const corners = [[across, down], [baseX - 3.5 * y, baseY + 3.5 * x], [baseX + 3.5 * y, baseY - 3.5 * x]];
   makeShape(group, "polygon", { points: corners.map((corner) => corner.join(",")).join(" "), class: "kg-head" });
 }
 
@@ -119,7 +120,8 @@ function drawMark(group, mark, waitMs) {
   const names = ["kg-mark", `kg-${mark.kind}`, `kg-tone-${mark.tone}`, mark.hue && `kg-hued ${mark.hue}`];
   if (mark.duration) names.push("kg-slow");
   else if (group.mark && String(placeOf(group.mark)) === String(placeOf(mark))) names.push("kg-stays");
-  for (const name of ["gone", "hollow", "solid"]) if (mark[`is_${name}`]) names.push(`kg-${name}`);
+  for (const name of ["dashed", "gone", "hollow", "solid"]) if (mark[`is_${name}`]) names.push(`kg-${name}`);
+  if (mark.kind === "box" && !mark.lines?.length) names.push("kg-empty");
   group.setAttribute("class", names.filter(Boolean).join(" "));
   const [x, y] = placeOf(mark);
   group.style.transform = `translate(${x}px, ${y}px)`;
@@ -278,7 +280,7 @@ function drawScene(svg, marks, choose) {
   };
   let place = skip(svg.firstElementChild);
   const groups = new Map();
-  const boxes = marks.filter((mark) => mark.kind === "box" && !mark.is_hollow && !["muted", "page"].includes(mark.tone));
+  const boxes = marks.filter((mark) => mark.kind === "box" && !mark.is_hollow && mark.tone !== "page");
   for (const mark of marks) {
     const group = old.get(mark.key) ?? makeShape(svg, "g", { "data-key": mark.key });
     const isMoved = moved.includes(mark) && !mark.duration; // What moves changes when it leaves.
@@ -309,22 +311,32 @@ function drawScene(svg, marks, choose) {
 // Controls ---------------------------------------------------------------------------------------------------------
 
 function makeSequence(parent, control, choose) {
-  const row = makeElement(parent, "div", { class: "kg-row", role: "group", "aria-label": control.label });
+  const row = makeElement(parent, "div", { class: "kg-bar", role: "group", "aria-label": control.label });
+  parent.prepend(row); // The alternatives stand below the steps.
   const last = control.options.length - 1;
-  const play = makeElement(row, "button", { type: "button", class: "kg-play" });
-  const previous = makeElement(row, "button", { type: "button" }, "previous");
+  const makeButton = (name) => {
+    const button = makeElement(row, "button", { type: "button", class: `kg-${name}` });
+    makeElement(button, "span", { class: "kg-word" }, name); // The style sheet draws a symbol.
+    return button;
+  };
+  const play = makeButton("play");
+  const previous = makeButton("previous");
   const slider = makeElement(row, "input", { type: "range", min: 0, max: last, step: 1, "aria-label": control.label });
-  const next = makeElement(row, "button", { type: "button" }, "next");
+  const next = makeButton("next");
   const place = makeElement(row, "span", { class: "kg-place" });
   let shown = null;
   let timer = null;
   let isTouched = false; // A figure opens where there is something to see, but its story begins at the first step.
   const go = (option, isFresh) => (option >= 0 && option <= last && choose(control.name, option, isFresh)) || 0;
   const wait = (ms) => (timer = setTimeout(advance, ms));
+  const setPlaying = (isPlaying) => {
+    play.classList.toggle("kg-playing", isPlaying);
+    play.firstChild.textContent = isPlaying ? "pause" : "play";
+  };
   const stop = () => {
     clearTimeout(timer);
     timer = null;
-    play.textContent = "▶\uFE0E play";
+    setPlaying(false);
   };
   const advance = () => {
     if (!row.isConnected || shown === last) return stop();
@@ -333,7 +345,7 @@ function makeSequence(parent, control, choose) {
   };
   play.onclick = () => {
     if (timer) return stop();
-    play.textContent = "❚❚ pause";
+    setPlaying(true);
     const begins = shown === last || (shown && !isTouched);
     wait(go(begins ? 0 : shown + 1, begins));
   };
@@ -344,11 +356,11 @@ function makeSequence(parent, control, choose) {
   previous.onclick = () => goAndStop(shown - 1);
   next.onclick = () => goAndStop(shown + 1);
   slider.oninput = () => goAndStop(Number(slider.value));
-  stop();
   return (option, words) => {
     isTouched ||= shown !== null && shown !== option;
     shown = option;
     slider.value = option;
+    slider.style.setProperty("--done", `${(100 * option) / last}%`);
     slider.setAttribute("aria-valuetext", words || control.options[option]);
     previous.setAttribute("aria-disabled", option === 0);
     next.setAttribute("aria-disabled", option === last);
@@ -358,19 +370,20 @@ function makeSequence(parent, control, choose) {
 
 function makeAlternatives(parent, control, choose) {
   lastId += 1;
-  if (control.options.join("    ").length > OPTIONS_AS_BUTTONS) {
+  if (control.options.length > MOST_SEGMENTS || control.options.join("").length > MOST_LETTERS) {
     const row = makeElement(parent, "div", { class: "kg-row" });
-    makeElement(row, "label", { for: `kg-${lastId}` }, control.label);
+    makeElement(row, "label", { class: "kg-label", for: `kg-${lastId}` }, control.label);
     const list = makeElement(row, "select", { id: `kg-${lastId}` });
     control.options.forEach((option, number) => makeElement(list, "option", { value: number }, option));
     list.onchange = () => choose(control.name, Number(list.value));
     return (option) => (list.value = option);
   }
   const row = makeElement(parent, "fieldset", { class: "kg-row" });
-  makeElement(row, "legend", {}, control.label);
+  makeElement(row, "legend", { class: "kg-label" }, control.label);
+  const segments = makeElement(row, "div", { class: "kg-segments" });
   const name = `kg-${lastId}`;
   const buttons = control.options.map((option, number) => {
-    const label = makeElement(row, "label");
+    const label = makeElement(segments, "label");
     const button = makeElement(label, "input", { type: "radio", name, value: number });
     label.append(option);
     button.onchange = () => choose(control.name, number);
@@ -382,7 +395,7 @@ function makeAlternatives(parent, control, choose) {
 function makeFreeInput(parent, freeInput, send, typed) {
   lastId += 1;
   const row = makeElement(parent, "form", { class: "kg-row" });
-  makeElement(row, "label", { for: `kg-${lastId}` }, freeInput.label);
+  makeElement(row, "label", { class: "kg-label", for: `kg-${lastId}` }, freeInput.label);
   const attributes = { id: `kg-${lastId}`, type: "text", placeholder: freeInput.example, autocomplete: "off" };
   const field = makeElement(row, "input", attributes);
   field.value = typed;

@@ -105,7 +105,8 @@ def _list_rules(theme: str, lines: Sequence[str], hues: Sequence[str], page: str
 
 def _mix_colours(tone: Tone, lines: Sequence[str], page: str, ink: str) -> Colours:
     line = lines[list(Tone).index(tone)]
-    fill = _mix(line, page, {Tone.MUTED: 0.1, Tone.DEAD: 0.08, Tone.PAGE: 1}.get(tone, 0.16))
+    share = 0.16 if page == PAGE_COLOUR else 0.22
+    fill = _mix(line, page, {Tone.MUTED: 0.1, Tone.DEAD: 0.08, Tone.PAGE: 1}.get(tone, share))
     return Colours(fill, line, _mix(line, ink, {Tone.PLAIN: 0.1, Tone.DEAD: 0.8, Tone.PAGE: 0}.get(tone, 0.6)))
 
 
@@ -311,18 +312,21 @@ def _draw_mark(mark: Mark) -> Iterator[str]:
 def _draw_box(box: Box, colours: Colours) -> Iterator[str]:
     hue = LIGHT_HUES[find_hue(box.hue)] if box.hue else colours.line
     fill = find_fill(hue) if box.hue else colours.fill
-    if box.is_solid or box.is_hollow:
-        fill = hue if box.is_solid else PAGE_COLOUR
+    if box.is_solid:
+        fill = hue
+    elif box.is_hollow or (box.is_dashed and box.tone is Tone.MUTED):
+        fill = PAGE_COLOUR
     line, line_width = _find_border(box, hue, colours.line)
     place: dict[str, Any] = {"x": box.x, "y": box.y, "width": box.width, "height": box.height}
     place["rx"] = min(_CORNER, box.width / 2, box.height / 2)
     opacity = 0.4 if box.is_gone else None
     dashes = "3 3" if box.is_dashed else None
-    border = {"stroke": line, "stroke_width": line_width, "stroke_dasharray": dashes}
-    yield _draw("rect", **place, fill=fill, fill_opacity=opacity, **border)
+    place |= {"stroke": line, "stroke_width": line_width, "stroke_dasharray": dashes}
+    yield _draw("rect", **place, fill=fill, fill_opacity=opacity)
     if box.is_gone:
         moved = f"translate({_format(box.x)} {_format(box.y)})"
-        yield _draw("path", transform=moved, d=find_hatch(box), stroke=colours.line, fill="none", stroke_width=0.75, opacity=0.5)
+        hatch = {"stroke": colours.line, "stroke_width": "0.75", "opacity": "0.4"}
+        yield _draw("path", transform=moved, d=find_hatch(box), fill="none", **hatch)
     first = box.y + box.height / 2 - (len(box.lines) - 1) * box.size * LINE_HEIGHT / 2 + box.size * 0.35
     for number, text in enumerate(box.lines):
         y = first + number * box.size * LINE_HEIGHT
@@ -332,14 +336,16 @@ def _draw_box(box: Box, colours: Colours) -> Iterator[str]:
 def _find_border(box: Box, hue: str, line: str) -> tuple[str, float]:
     """Return the colour and the width of a border.
 
-    A box has one if this step changed it, and if it has no words, is dashed or is hollow. Otherwise a line in the
-    colour of the page separates it from its neighbours.
+    What this step changed has one, and so has what is dashed, hollow, or a place without words. Otherwise a line in the
+    colour of the page separates a box from its neighbours.
     """
-    is_changed = box.tone not in (Tone.PLAIN, Tone.DEAD, Tone.MUTED, Tone.PAGE)
-    if not box.is_solid and (box.tone is Tone.NEW or is_changed and (box.hue or box.is_hollow)):
-        return line, 1.75
-    is_empty = not box.lines and box.tone is not Tone.MUTED
-    return (hue, 1) if is_empty or box.is_dashed or box.is_hollow else (PAGE_COLOUR, 1.5)
+    if box.is_solid:
+        return hue, 1
+    is_quiet = box.tone in (Tone.PLAIN, Tone.DEAD, Tone.MUTED, Tone.PAGE)
+    if box.tone is Tone.NEW or (not is_quiet and (box.hue or box.is_hollow)):
+        return line, 1.25 if box.is_dashed else 1.75
+    is_place = not box.lines and (box.hue or box.tone is Tone.PLAIN)
+    return (hue, 1) if is_place or box.is_dashed or box.is_hollow else (PAGE_COLOUR, 1.5)
 
 
 def _find_head(arrow: Arrow) -> list[tuple[float, float]]:

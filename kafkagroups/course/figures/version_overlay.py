@@ -181,9 +181,9 @@ def _draw(records: Sequence[_Pair], reader: Reader, readings: Sequence[Reading],
 def _conclude(results: Sequence[_Result]) -> Line:
     right = sum(reading.error is None and not wrong for _, reading, wrong in results)
     misread = sum(reading.error is None and bool(wrong) for _, reading, wrong in results)
-    unseen = f", and misreads {misread} without an error" if misread else ""
+    unseen = f", misreads {misread} without an error" if misread else ""
     tone = Tone.LIVE if right == len(results) else Tone.ERROR
-    return Line(f"This reader reads {right} of {len(results)} versions correctly{unseen}", tone)
+    return Line(f"Reads {right} of {len(results)} versions correctly{unseen}", tone)
 
 
 def _list_columns(written: Reading) -> Iterator[tuple[float, float, list[Span]]]:

@@ -176,8 +176,8 @@ def _draw_broker(kafka: str, top: float, now: Moment, before: Moment, *, is_cut:
     title = f"Kafka {kafka}{': no power' * is_cut}"
     client_name = "commits" if now.answer == "–" else "answer"
     names = {client_name: "answer", newest_name: "newest", fetched_name: "fetched", "log": "log", "its log": "replica"}
-    yield Label(f"{kafka} title", 116, top + 15, title, is_bold=True)
-    yield Box(f"{kafka} broker", 116, top + 22, 302, 74, tone=Tone.ERROR if is_cut else Tone.MUTED, is_dashed=is_cut)
+    yield Label(f"{kafka} title", 116, top + 15, title, tone=Tone.ERROR if is_cut else Tone.PLAIN, is_bold=True)
+    yield Box(f"{kafka} broker", 116, top + 22, 302, 74, tone=Tone.DEAD if is_cut else Tone.MUTED, is_dashed=is_cut)
     left, right = (114, 98) if now.answer == "NONE" else (98, 114)
     yield Arrow(f"{kafka} request", left, top + 59, right, top + 59, Tone.MUTED)
     yield Arrow(f"{kafka} copy", 420, top + 59, 453, top + 59, Tone.MUTED)

@@ -96,8 +96,7 @@ def style_sheet() -> str:
 def _list_rules(theme: str, lines: Sequence[str], hues: Sequence[str], page: str, ink: str) -> Iterator[str]:
     for tone in Tone:
         colours = _mix_colours(tone, lines, page, ink)
-        variables = f"--fill: {colours.fill}; --line: {colours.line}; --ink: {colours.ink};"
-        yield f"{theme}.kg-tone-{tone} {{ {variables} }}"
+        yield f"{theme}.kg-tone-{tone} {{ --fill: {colours.fill}; --line: {colours.line}; --ink: {colours.ink}; }}"
     for number, hue in enumerate(hues):
         fill = _mix(hue, page, 0.2 if page == PAGE_COLOUR else _DARK_SHARE)
         yield f"{theme}.kg-hue-{number} {{ --hue: {fill}; --hue-line: {hue}; }}"
@@ -258,17 +257,18 @@ def place_keys(legend: Sequence[Box], y: float) -> Iterator[Mark]:
         x += 37 + measure_text(box.key, 11)
 
 
+_MONO = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 _FONT = "-apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, 'Liberation Sans', sans-serif"
 LINE_HEIGHT = 1.3
 """The distance of two lines of text in a box, as a part of the font size."""
 _COLOUR = re.compile(r'(fill|stroke)="(#\w{6})"')
 
 
-def draw_svg(scene: Scene, height: float, title: str, legend: Sequence[Box] = ()) -> str:
+def draw_svg(scene: Scene, height: float, title: str, legend: Sequence[Box] = (), has_bytes: bool = False) -> str:
     height += 20 * bool(legend)
     size = f'viewBox="0 0 {WIDTH} {_format(height)}" width="{WIDTH}" height="{_format(height)}"'
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" font-family="{_FONT}">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" font-family="{_MONO if has_bytes else _FONT}">',
         f"<title>{escape(title)}</title>",
         _draw("rect", width=WIDTH, height=height, rx=6, fill=PAGE_COLOUR),
     ]
@@ -319,10 +319,8 @@ def _draw_box(box: Box, colours: Colours) -> Iterator[str]:
     line, line_width = _find_border(box, hue, colours.line)
     place: dict[str, Any] = {"x": box.x, "y": box.y, "width": box.width, "height": box.height}
     place["rx"] = min(_CORNER, box.width / 2, box.height / 2)
-    opacity = 0.4 if box.is_gone else None
-    dashes = "3 3" if box.is_dashed else None
-    place |= {"stroke": line, "stroke_width": line_width, "stroke_dasharray": dashes}
-    yield _draw("rect", **place, fill=fill, fill_opacity=opacity)
+    place |= {"stroke": line, "stroke_width": line_width, "stroke_dasharray": "3 3" if box.is_dashed else None}
+    yield _draw("rect", **place, fill=fill, fill_opacity=0.4 if box.is_gone else None)
     if box.is_gone:
         moved = f"translate({_format(box.x)} {_format(box.y)})"
         hatch = {"stroke": colours.line, "stroke_width": "0.75", "opacity": "0.4"}
@@ -344,8 +342,9 @@ def _find_border(box: Box, hue: str, line: str) -> tuple[str, float]:
     is_quiet = box.tone in (Tone.PLAIN, Tone.DEAD, Tone.MUTED, Tone.PAGE)
     if box.tone is Tone.NEW or (not is_quiet and (box.hue or box.is_hollow)):
         return line, 1.25 if box.is_dashed else 1.75
-    is_place = not box.lines and (box.hue or box.tone is Tone.PLAIN)
-    return (hue, 1) if is_place or box.is_dashed or box.is_hollow else (PAGE_COLOUR, 1.5)
+    if box.is_dashed or box.is_hollow or (not box.lines and (box.hue or box.tone is Tone.PLAIN)):
+        return line if box.tone is Tone.MUTED else hue, 1
+    return PAGE_COLOUR, 1.5
 
 
 def _find_head(arrow: Arrow) -> list[tuple[float, float]]:

@@ -159,8 +159,7 @@ def _draw(records: Sequence[_Pair], reader: Reader, readings: Sequence[Reading],
         if is_done := cut > len(fields):
             tone, result = _describe_result(reading, wrong)
             results.append((record.value_version, reading, wrong))
-        frame = (_LEFT, y + 18, measure_text(result, 12) + 10, 16)
-        marks.append(Box(f"result {number}", *frame, (result,), tone, is_bold=is_done))
+        marks.append(Label(f"result {number}", _LEFT, y + 29, result, tone=tone, is_bold=is_done))
         text.append(f"{title}: {result}")
         read_y = y + _TOP + _BLOCK_HEIGHT + 3
         boxes = list(_draw_fields(number, read_y, sides, fields[:cut], wrong))

@@ -155,5 +155,5 @@ def _draw_broker(number: int, state: str, size: int) -> Iterator[Mark]:
     for cell in range(3 if state == "loading" else size):
         style = {"tone": Tone.LIVE, "is_solid": True, "origin": f"log {number}", "delay": 0.15 * cell}
         if is_dead:
-            style = {"tone": Tone.DEAD, "is_dashed": True, "delay": 0.4 + 0.05 * cell}
+            style = {"tone": Tone.DEAD, "is_hollow": True, "delay": 0.4 + 0.05 * cell}
         yield Box(f"cell {number} {cell}", left + 20 + cell * 20, 93, 16, 14, **style)

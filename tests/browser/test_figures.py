@@ -282,7 +282,7 @@ LOW_CONTRASTS = """() => {
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_each_word_of_a_picture_stands_out(browser, named_figure, scheme):
-    """At each step, a text has a contrast of 4.5 with what is behind it, a thin line and a bar one of 3. axe sees no SVG."""
+    """At each step, a text has a contrast of 4.5 with what is behind it, a line or a bar one of 3. axe sees no SVG."""
     _, figure = named_figure
     page = open_figure(browser, figure, scheme, 800)
     slider = page.get_by_role("slider").first

@@ -51,8 +51,8 @@ _LIGHT_INK = "#101820"
 _DARK_INK = "#f4f7fa"
 _DARK_SHARE = 0.32
 """How much of a hue is in the colour that fills a box on a dark page."""
-_LIGHT_LINES = ("#5b6675", "#1b7a3d", "#1a5fc4", "#9a6a00", "#767676", "#b3261e", "#7f8996", PAGE_COLOUR)
-_DARK_LINES = ("#8c98a6", "#4fbf78", "#6ba6ff", "#d7a520", "#7d8690", "#ff8a7e", "#6f7a86", _DARK_PAGE)
+_LIGHT_LINES = ("#5b6675", "#1b7a3d", "#1a5fc4", "#9a6a00", "#767676", "#b3261e", "#76808d", PAGE_COLOUR)
+_DARK_LINES = ("#8c98a6", "#4fbf78", "#6ba6ff", "#d7a520", "#7d8690", "#ff8a7e", "#78838f", _DARK_PAGE)
 """The border of each tone, in their order. Fills and words are mixtures of it with the page and with its ink."""
 # The colours of Okabe and Ito, which people with each kind of colour blindness tell apart.
 LIGHT_HUES = ("#0072b2", "#a86500", "#00785a", "#b04f87", "#c44e00", "#5a4fb0", "#007b85", "#4d5866", "#7d7000")

@@ -275,13 +275,14 @@ LOW_CONTRASTS = """() => {
     const list = (selector, name, least) => [...document.querySelectorAll(`.kg-figure svg ${selector}`)]
         .filter((mark) => compare(parse(getComputedStyle(mark)[name]).slice(0, 3), findBackground(mark)) < least)
         .map((mark) => mark.closest('g[data-key]').dataset.key);
-    return [...list('text', 'fill', 4.5), ...list('.kg-tone-muted > line', 'stroke', 3)];
+    const parts = [...list('.kg-tone-muted > line', 'stroke', 3), ...list('.kg-solid > rect', 'fill', 3)];
+    return [...list('text', 'fill', 4.5), ...parts];
 }"""
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_each_word_of_a_picture_stands_out(browser, named_figure, scheme):
-    """At each step, a text has a contrast of 4.5 with what is behind it, and a thin line one of 3. axe sees no SVG."""
+    """At each step, a text has a contrast of 4.5 with what is behind it, a line or a bar one of 3. axe sees no SVG."""
     _, figure = named_figure
     page = open_figure(browser, figure, scheme, 800)
     slider = page.get_by_role("slider").first

@@ -34,7 +34,7 @@ MOST_TEXTS_OF_FIGURE = 2
 """So many paragraphs before a figure are in the notes of its slide, and not on a slide of their own."""
 FIGURE_WIDTH = 850
 FIGURE_HEIGHT = 604
-FIGURE_LINE_HEIGHT = 28
+FIGURE_LINE_HEIGHT = 36
 """The height of a line of text above or below the picture."""
 LOW_FIGURE = 500
 """The caption of a figure that is not higher stands below the picture. Otherwise it stands next to it."""

@@ -21,7 +21,8 @@ _GROUP = "dashboard"
 _PARTITION = TopicPartition("orders", 0)
 _MIDDLES = {"answer": 51, "newest": 169, "fetched": 267, "log": 365, "replica": 500}
 """The middle of the slot of each place."""
-_HEIGHT = 282
+_HEIGHT = 264
+_ROW_DISTANCE = 168
 _CHIP_WIDTH = 38
 _DELAY = 0.4
 """The seconds until the replica has the record. Only then it counts."""
@@ -133,7 +134,7 @@ class CommitAndPowerCut(Figure):
         text = [f"step: {name}"]
         for row, (kafka, moments) in enumerate(self.moments.items()):
             now = moments[step]
-            marks += _draw_broker(kafka, row * 106, now, moments[max(0, step - 1)], is_cut=is_cut)
+            marks += _draw_broker(kafka, row * _ROW_DISTANCE, now, moments[max(0, step - 1)], is_cut=is_cut)
             names = (*_MEMORY_NAMES[kafka], "log", "replica", "answer")
             values = (now.newest, now.fetched, now.log, now.replica, now.answer)
             text += [f"{kafka}, {name}: {value}" for name, value in zip(names, values, strict=True)]
@@ -141,11 +142,10 @@ class CommitAndPowerCut(Figure):
             style: dict[str, Any] = {"is_bold": True, "delay": _DELAY}
             origin = f"3.9.2 fetched {now.fetched}"
             marks += [
-                Arrow("reads", 267, 194, 267, 228, Tone.LIVE),
-                Arrow("4.3.1 side", 312, 59, 318, 59, Tone.LIVE, has_head=False),
-                Arrow("4.3.1 reads", 318, 59, 318, 228, Tone.LIVE),
-                Box("fetch", 143, 230, 248, 46, ("a fetch now returns", ""), Tone.LIVE, **style),
-                Box(f"fetch {now.fetched}", 248, 255, 38, 18, (now.fetched,), hue=_GROUP, origin=origin, **style),
+                Arrow("4.3.1 reads", 267, 88, 267, 112, Tone.LIVE),
+                Arrow("3.9.2 reads", 267, 198, 267, 163, Tone.LIVE),
+                Box("fetch", 143, 114, 248, 48, ("a fetch now returns", ""), Tone.LIVE, **style),
+                Box(f"fetch {now.fetched}", 248, 138, 38, 20, (now.fetched,), hue=_GROUP, origin=origin, **style),
             ]
             text.append(f"a fetch now returns: {now.fetched}")
             line = Line(f"{name}: a fetch returns {now.fetched}", Tone.LIVE)
@@ -155,10 +155,10 @@ class CommitAndPowerCut(Figure):
         either = " or ".join(dict.fromkeys([whole, confirmed]))
         differs = whole != confirmed
         marks += [
-            Label("next title", 129, 222, "The next broker loads its log and answers", is_bold=True),
-            _draw_answer(f"log {whole}", 129, ("the whole log", whole), Tone.NEW, differs=differs),
-            Label("sign", 280, 259, "≠" if differs else "=", "middle", size=20, is_bold=True),
-            _draw_answer(f"replica {confirmed}", 293, ("confirmed part", confirmed), Tone.WAIT, differs=differs),
+            Label("next title", 143, 114, "The next broker loads its log and answers", is_bold=True),
+            _draw_answer(f"log {whole}", 143, ("the whole log", whole), Tone.NEW, differs=differs),
+            Label("sign", 267, 147, "≠" if differs else "=", "middle", size=20, is_bold=True),
+            _draw_answer(f"replica {confirmed}", 281, ("confirmed part", confirmed), Tone.WAIT, differs=differs),
         ]
         text.append(f"after a power cut, with the whole log: {whole}")
         text.append(f"after a power cut, with the confirmed records: {confirmed}")
@@ -168,16 +168,16 @@ class CommitAndPowerCut(Figure):
 
 
 def _draw_answer(key: str, x: float, lines: tuple[str, ...], tone: Tone, *, differs: bool) -> Box:
-    return Box(key, x, 230, 138, 46, lines, tone if differs else Tone.LIVE, is_bold=differs, origin=f"3.9.2 {key}")
+    return Box(key, x, 121, 110, 42, lines, tone if differs else Tone.LIVE, is_bold=differs, origin=f"3.9.2 {key}")
 
 
 def _draw_broker(kafka: str, top: float, now: Moment, before: Moment, *, is_cut: bool) -> Iterator[Mark]:
     newest_name, fetched_name = _MEMORY_NAMES[kafka]
-    title = f"coordinator {kafka}: no power" if is_cut else f"coordinator {kafka}"
+    title = f"Kafka {kafka}{': no power' * is_cut}"
     client_name = "commits" if now.answer == "–" else "answer"
     names = {client_name: "answer", newest_name: "newest", fetched_name: "fetched", "log": "log", "its log": "replica"}
-    yield Label(f"{kafka} title", 116, top + 15, title, is_bold=True)
-    yield Box(f"{kafka} broker", 116, top + 22, 302, 74, tone=Tone.ERROR if is_cut else Tone.MUTED, is_dashed=is_cut)
+    yield Label(f"{kafka} title", 116, top + 15, title, tone=Tone.ERROR if is_cut else Tone.PLAIN, is_bold=True)
+    yield Box(f"{kafka} broker", 116, top + 22, 302, 74, tone=Tone.DEAD if is_cut else Tone.MUTED, is_dashed=is_cut)
     left, right = (114, 98) if now.answer == "NONE" else (98, 114)
     yield Arrow(f"{kafka} request", left, top + 59, right, top + 59, Tone.MUTED)
     yield Arrow(f"{kafka} copy", 420, top + 59, 453, top + 59, Tone.MUTED)

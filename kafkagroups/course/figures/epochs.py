@@ -106,7 +106,7 @@ def _list_steps(path: str | Path, group: str) -> Iterator[tuple[int, str, _State
             shard = fold_batches(log.partition, [*earlier, keep_first_records(batch, count)], rules, Observer())
             loaded = combine_shards([shard], rules).get(group)
             # The picture shows the epoch and the state.
-            words = re.sub(r"epoch \d+, state \d+, ", "", describe_record(record, names))
+            words = re.sub(r"epoch \d+, state \d+, |current assignment of ", "", describe_record(record, names))
             if isinstance(loaded, ModernGroup):
                 yield record.type, f"{log_record.offset}: {words}", _read_state(loaded, names)
         earlier.append(batch)
@@ -139,13 +139,11 @@ def _draw(state: _State, before: _State, line: str, caption: str, shape: _Shape)
     members, partitions, epochs = shape
     tops = [_MEMBER_TOP + number * _MEMBER_HEIGHT for number in range(len(members))]
     bottom = tops[-1] + _CELL_HEIGHT
-    divider = _find_left(len(partitions)) + 4
     marks: list[Mark] = [
         Label("free title", 4, _FREE_TOP + 29, "no member", tone=Tone.MUTED),
         Label("member title", 4, 14, "member", is_bold=True),
         Label("partition title", _CELLS_LEFT, 14, "partitions: has and target", is_bold=True),
         Label("epoch title", _AXIS_LEFT - 4, 14, "epoch of", "end", is_bold=True),
-        Arrow("divider", divider, 1, divider, bottom, has_head=False),
     ]
     for epoch in epochs:
         x = _find_token(epoch, epochs) + _TOKEN_SIZE / 2

@@ -95,14 +95,11 @@ _DAYS = (0, 2, 3, 4, 5, 7, 9, 11, 12, 16)
 """The steps: every day on which something can happen."""
 _SHOWN_DAYS = 18
 _DAY_WIDTH = 29
-_SQUEEZE = 0.615
-_LAST_WORDS = 19.5
-"""The day at the right side of the picture. What does not end before it stands left of its day."""
 _SECONDS_PER_DAY = 0.25
 _AXIS_TOP = 38
-_BOTTOM = 274
-_TITLE_TOPS = {"the group": 66, "since the commit": 110, "since Empty": 154, "Kafka 1.0.1": 198, "Kafka 2.4+": 242}
-_BAR_HEIGHT = 22
+_BOTTOM = 258
+_TITLE_TOPS = {"the group": 68, "since the commit": 110, "since Empty": 152, "Kafka 1.0.1": 194, "Kafka 2.4+": 236}
+_BAR_HEIGHT = 16
 _SIZE = 11
 _VERSIONS = {"Kafka 1.0.1": "1.0.1", "Kafka 2.4+": "3.9.2"}
 _HUES = {"since the commit": "A", "since Empty": "B"}
@@ -155,7 +152,7 @@ class ExpiryChart(Figure):
             choose("retention", "retention", tuple(f"{days} days" for days in _RETENTIONS)),
         )
         title = "The two clocks of an offset of a classic group (orders-0)"
-        narrow = squeeze_right(_find_x(0), _BOTTOM, _SQUEEZE)
+        narrow = squeeze_right(_find_x(0), _BOTTOM, 0.615)
         super().__init__(Content.draw(title, _BOTTOM, controls, draw, narrow=narrow))
 
 
@@ -182,12 +179,12 @@ def _draw(step: int, case: _Case) -> Scene:
     marks += [replace(mark, duration=seconds) for mark in rows if isinstance(mark, Box)]
     # The line of today leaves out the titles of the rows.
     for top in _TITLE_TOPS.values():
-        marks.append(Arrow(f"today {top}", x, top - 1, x, top + 25, Tone.NEW, has_head=False, duration=seconds))
+        marks.append(Arrow(f"today {top}", x, top - 3, x, top + 19, Tone.NEW, has_head=False, duration=seconds))
     marks.append(Box("flag", x, 2, 44, 17, ("today",), Tone.NEW, _SIZE, is_bold=True, duration=seconds))
     marks += [replace(mark, delay=seconds) for mark in rows if not isinstance(mark, Box)]
     text += [f"{mark.key}: {mark.text}" for mark in rows if isinstance(mark, Label) and mark.tone is not Tone.ERROR]
     for name, top in _TITLE_TOPS.items():
-        marks.append(Label(f"title {name}", 4, top - 5, name, is_bold=True, keeps_width=True))
+        marks.append(Label(f"title {name}", 4, top - 7, name, is_bold=True, keeps_width=True))
     fate = f"deleted in {' and '.join(deleted)}" if deleted else "the offset exists"
     line = Line(f"day {today}: {'nothing is committed' if today < case.commit_day else fate}")
     return Scene(tuple(marks), _explain(today, case), tuple(text), lines=(line,))
@@ -206,50 +203,44 @@ def _draw_bar(row: str, key: str, start: float, end: float, **style: Any) -> Box
     return Box(f"{row} {key}", _find_x(start), _TITLE_TOPS[row], width, _BAR_HEIGHT, size=_SIZE, **style)
 
 
-def _draw_words(row: str, today: int, day: int, words: str, tone: Tone = Tone.PLAIN) -> Label:
-    """Return the words right of a day, or of today if its line would cross them, in a narrow picture, too."""
-    days = (measure_text(words, _SIZE) + 5) / _DAY_WIDTH / _SQUEEZE
-    day = today if day < today < day + days else day
-    x = _find_x(day - days if day + days > _LAST_WORDS else day) + 5
-    return Label(row, x, _TITLE_TOPS[row] + 15, words, tone=tone, size=_SIZE)
+def _draw_words(row: str, words: str, tone: Tone = Tone.PLAIN) -> Label:
+    x = 12 + measure_text(row, 12)
+    return Label(row, x, _TITLE_TOPS[row] - 7, words, tone=tone, size=_SIZE, keeps_width=True)
 
 
 def _draw_members(today: int, members: Members) -> Iterator[Box | Label]:
     leaves_on = members.leaves_on if members.topic else 0
-    yield _draw_bar("the group", "member", 0, today if leaves_on is None else min(today, leaves_on))
-    if leaves_on is None or today < leaves_on:
-        yield _draw_words("the group", today, 0, f"a member reads {members.topic}")
-        return
-    yield _draw_bar("the group", "empty", leaves_on, today, is_dashed=True)
-    if members.topic:
-        yield replace(_draw_words("the group", today, 0, "a member"), key="the group before")
-    words = f"Empty since day {leaves_on}" if members.topic else "never has members"
-    yield _draw_words("the group", today, leaves_on, words)
+    is_there = leaves_on is None or today < leaves_on
+    yield _draw_bar("the group", "member", 0, today if leaves_on is None else min(today, leaves_on), is_solid=True)
+    if leaves_on is not None and not is_there:
+        yield _draw_bar("the group", "empty", leaves_on, today, is_dashed=True, is_hollow=True)
+    empty = f"Empty since day {leaves_on}" if members.topic else "never has members"
+    yield _draw_words("the group", f"a member reads {members.topic}" if is_there else empty)
 
 
 def _draw_clock(row: str, today: int, start: int | None, retention: int) -> Iterator[Box | Label]:
     if start is None or today < start:
         words = "does not run" if start is None else f"starts on day {start}"
-        yield _draw_words(row, today, 0, words, Tone.MUTED)
+        yield _draw_words(row, words, Tone.MUTED)
         return
     end = start + retention
     yield _draw_bar(row, "frame", start, end, is_dashed=True, is_hollow=True, hue=_HUES[row])
-    yield _draw_bar(row, "bar", start, min(today, end), hue=_HUES[row])
-    yield _draw_words(row, today, end, f"{min(today - start, retention)} of {retention} days")
+    yield _draw_bar(row, "bar", start, min(today, end), is_solid=True, hue=_HUES[row])
+    yield _draw_words(row, f"{min(today - start, retention)} of {retention} days")
 
 
 def _draw_offset(row: str, today: int, deletion_day: int | None, case: _Case) -> Iterator[Box | Label | Arrow]:
     """The bar of the offset ends on the day of its deletion, and fades."""
     start = case.commit_day
     if today < start:
-        yield _draw_words(row, today, 0, "no offset yet", Tone.MUTED)
+        yield _draw_words(row, "no offset yet", Tone.MUTED)
     elif deletion_day is None or today < deletion_day:
-        yield _draw_bar(row, "offset", start, today, tone=Tone.LIVE)
-        yield _draw_words(row, today, start, "the offset exists")
+        yield _draw_bar(row, "offset", start, today, tone=Tone.LIVE, is_solid=True)
+        yield _draw_words(row, "the offset exists")
     else:
         clock = case.find_clock(row, deletion_day)
         yield _draw_bar(row, "offset", start, deletion_day, hue=_HUES[clock], tone=Tone.DEAD, is_gone=True)
-        words = _draw_words(row, today, deletion_day, f"✗ day {deletion_day}", Tone.ERROR)
+        words = _draw_words(row, f"✗ deleted on day {deletion_day}", Tone.ERROR)
         yield replace(words, key=f"{row} deletion", is_bold=True)
         x = _find_x(deletion_day)
         yield Arrow(f"{row} end", x, _TITLE_TOPS[clock] + _BAR_HEIGHT, x, _TITLE_TOPS[row], Tone.ERROR)

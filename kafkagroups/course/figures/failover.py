@@ -31,7 +31,7 @@ _PHASES = {
     "broker 2 has loaded": ("dead", "leader", "follower"),
     "broker 1 is back, as a follower": ("follower", "leader", "follower"),
 }
-_TONES = {"leader": Tone.LIVE, "follower": Tone.MUTED, "loading": Tone.WAIT, "dead": Tone.ERROR}
+_TONES = {"leader": Tone.LIVE, "follower": Tone.MUTED, "loading": Tone.WAIT, "dead": Tone.DEAD}
 _MEANINGS = {
     "no connection": "No answer comes. So next, the client asks any other broker who the group's coordinator is.",
     "NOT_COORDINATOR": "This broker does not lead the group's partition. The client asks FindCoordinator again.",
@@ -116,12 +116,12 @@ def _draw(phase: str, sizes: list[int], asked: int, group: str, answer: str) -> 
     asks: dict[str, Any] = {"origin": "client", "is_dashed": lost, "delay": 0.6}
     tells: dict[str, Any] = {"origin": f"asked {key}" if lost else f"memory {asked}", "delay": 1.2, "keeps_width": True}
     marks += [
-        Box("client", 4, 220, 552, 44, is_hollow=True),
+        Box("client", 4, 220, 552, 44, tone=Tone.MUTED),
         Label("client title", 14, 239, "client", is_bold=True, keeps_width=True),
         Label("answer title", 14, 255, "is told", keeps_width=True),
         Arrow("question", middle, 219, middle, 191, Tone.NEW, is_dashed=lost),
         Box(f"asked {key}", left, 156, 152, 24, (f"{group}?",), Tone.NEW, **asks),
-        Box(f"answer {key}", 84, 228, 222, 28, (answer,), tone, is_bold=True, **tells),
+        Box(f"answer {key}", 84, 228, 236, 28, (answer,), tone, is_bold=True, **tells),
     ]
     meaning = _MEANINGS.get(answer, "The leader answers from its memory. It does not read the log.")
     text = [f"phase: {phase}"]
@@ -144,16 +144,16 @@ def _draw_broker(number: int, state: str, size: int) -> Iterator[Mark]:
     left = _COLUMN_LEFTS[number]
     is_dead = state == "dead"
     yield Label(f"name {number}", left + _COLUMN_WIDTH / 2, 18, f"broker {number + 1}", "middle", is_bold=True)
-    style: dict[str, Any] = {"is_hollow": True, "is_dashed": is_dead, "is_gone": is_dead}
+    style: dict[str, Any] = {"is_dashed": is_dead, "is_gone": is_dead}
     choice = ("broker", number + 1)
     yield Box(f"frame {number}", left, 26, _COLUMN_WIDTH, 162, tone=_TONES[state], choice=choice, **style)
     word = f"✗ {state}" if is_dead else state
     yield Label(f"state {number}", left + _COLUMN_WIDTH / 2, 46, word, "middle", size=13, is_bold=True)
     lines = ("memory", _name_memory(state, size), "")
-    yield Box(f"memory {number}", left + 12, 54, 152, 58, lines, size=11, is_dashed=is_dead, is_hollow=True, delay=0.3)
-    yield Box(f"log {number}", left + 12, 120, 152, 30, ("log of partition 9",))
+    yield Box(f"memory {number}", left + 12, 54, 152, 58, lines, Tone.PAGE, 11, delay=0.3)
+    yield Box(f"log {number}", left + 12, 120, 152, 30, ("log of partition 9",), Tone.DEAD if is_dead else Tone.PLAIN)
     for cell in range(3 if state == "loading" else size):
-        style = {"tone": Tone.LIVE, "origin": f"log {number}", "delay": 0.15 * cell}
+        style = {"tone": Tone.LIVE, "is_solid": True, "origin": f"log {number}", "delay": 0.15 * cell}
         if is_dead:
-            style = {"tone": Tone.DEAD, "is_hollow": True, "is_dashed": True, "delay": 0.4 + 0.05 * cell}
+            style = {"tone": Tone.DEAD, "is_hollow": True, "delay": 0.4 + 0.05 * cell}
         yield Box(f"cell {number} {cell}", left + 20 + cell * 20, 93, 16, 14, **style)

@@ -3,14 +3,15 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 const LINE_HEIGHT = 1.3; // As in marks.py, like the next one.
-const CORNER = 5;
+const CORNER = 6;
 const LEAST_SIZE = 12; // The least size of a text in a narrow column, in pixels.
-const OPTIONS_AS_BUTTONS = 90; // Alternatives with more characters than these become a drop-down list.
+const MOST_SEGMENTS = 4; // More alternatives than these, or longer ones, are a drop-down list.
+const MOST_LETTERS = 105;
 const MOST_NEWS = 6; // A screen reader says no more changes of a step than these.
 const CHARACTER_MS = 40; // While a sequence plays, a step stays as long as its caption takes to read,
 const STEP_MS = [1800, 4000]; // but at least and at most this long.
 const LEAVE_MS = 250; // As in figure.css, like the next one.
-const MOVE_MS = 400;
+const MOVE_MS = 500;
 const CHARACTER_WIDTH = 0.61; // As in marks.py.
 const READABLE = 612; // The least width of a picture whose texts are large enough. Below, it has its narrow layout.
 
@@ -18,19 +19,11 @@ const canvas = document.createElement("canvas").getContext("2d"); // Measures te
 let lastId = 0;
 
 function makeElement(parent, name, attributes = {}, text = null) {
-  const element = document.createElement(name);
+  const element = document.createElementNS(name === "svg" ? SVG : parent.namespaceURI, name);
   for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
   if (text !== null) element.textContent = text;
   parent.append(element);
   return element;
-}
-
-function makeShape(parent, name, attributes = {}, text = null) {
-  const shape = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) shape.setAttribute(key, value);
-  if (text !== null) shape.textContent = text;
-  parent.append(shape);
-  return shape;
 }
 
 // Theme ------------------------------------------------------------------------------------------------------------
@@ -63,7 +56,7 @@ function followTheme(root) {
 function drawText(parent, x, y, text, mark, room = 1.15 * text.length * mark.size * CHARACTER_WIDTH) {
   const attributes = { x, y, "font-size": mark.size, "text-anchor": mark.anchor ?? "middle", "xml:space": "preserve" };
   if (mark.is_bold) attributes["font-weight"] = "bold";
-  const shape = makeShape(parent, "text", attributes, text);
+  const shape = makeElement(parent, "text", attributes, text);
   canvas.font = `${mark.is_bold ? "bold " : ""}${mark.size}px ${getComputedStyle(shape).fontFamily}`;
   if (canvas.measureText(text).width > room) {
     shape.setAttribute("textLength", room);
@@ -73,14 +66,14 @@ function drawText(parent, x, y, text, mark, room = 1.15 * text.length * mark.siz
 
 // A rectangle that was there before stays, so the style sheet changes its size and its colours step by step.
 function drawBox(group, box, rectangle) {
-  rectangle ??= makeShape(group, "rect");
+  rectangle ??= makeElement(group, "rect");
   rectangle.setAttribute("rx", Math.min(CORNER, box.width / 2, box.height / 2));
   rectangle.setAttribute("width", box.width);
   rectangle.setAttribute("height", box.height);
-  rectangle.style.strokeDasharray = box.is_dashed ? "4 3" : "4 0"; // No "none": the dashes come step by step.
+  rectangle.style.strokeDasharray = box.is_dashed ? "3 3" : "3 0"; // No "none": the dashes come step by step.
   if (box.hatch) {
     const className = group.mark && !group.mark.hatch ? "kg-late" : "";
-    makeShape(group, "path", { d: box.hatch, class: className, "clip-path": `inset(0 calc(100% - ${box.width}px) 0 0 round ${CORNER}px)` });
+    makeElement(group, "path", { d: box.hatch, class: className, "clip-path": `inset(0 calc(100% - ${box.width}px) 0 0 round ${CORNER}px)` });
   }
   const lines = box.lines ?? [];
   const first = box.height / 2 - ((lines.length - 1) * box.size * LINE_HEIGHT) / 2 + box.size * 0.35;
@@ -92,14 +85,14 @@ function drawBox(group, box, rectangle) {
 function drawArrow(group, arrow) {
   const across = arrow.x2 - arrow.x1;
   const down = arrow.y2 - arrow.y1;
-  const line = makeShape(group, "line", { x1: 0, y1: 0, x2: across, y2: down });
-  if (arrow.is_dashed) line.setAttribute("stroke-dasharray", "5 4");
+  const line = makeElement(group, "line", { x1: 0, y1: 0, x2: across, y2: down });
+  if (arrow.is_dashed) line.setAttribute("stroke-dasharray", "3 3");
   if (!arrow.has_head) return;
   const length = Math.hypot(across, down) || 1;
   const [x, y] = [across / length, down / length];
-  const [baseX, baseY] = [across - 8 * x, down - 8 * y];
-  const corners = [[across, down], [baseX - 4 * y, baseY + 4 * x], [baseX + 4 * y, baseY - 4 * x]];
-  makeShape(group, "polygon", { points: corners.map((corner) => corner.join(",")).join(" "), class: "kg-head" });
+  const [baseX, baseY] = [across - 7 * x, down - 7 * y];
+  const corners = [[across, down], [baseX - 3.5 * y, baseY + 3.5 * x], [baseX + 3.5 * y, baseY - 3.5 * x]];
+  makeElement(group, "polygon", { points: corners.map((corner) => corner.join(",")).join(" "), class: "kg-head" });
 }
 
 const placeOf = (mark) => [mark.x ?? mark.x1, mark.y ?? mark.y1];
@@ -119,7 +112,8 @@ function drawMark(group, mark, waitMs) {
   const names = ["kg-mark", `kg-${mark.kind}`, `kg-tone-${mark.tone}`, mark.hue && `kg-hued ${mark.hue}`];
   if (mark.duration) names.push("kg-slow");
   else if (group.mark && String(placeOf(group.mark)) === String(placeOf(mark))) names.push("kg-stays");
-  for (const name of ["gone", "hollow", "solid"]) if (mark[`is_${name}`]) names.push(`kg-${name}`);
+  for (const name of ["dashed", "gone", "hollow", "solid"]) if (mark[`is_${name}`]) names.push(`kg-${name}`);
+  if (mark.kind === "box" && !mark.lines?.length) names.push("kg-empty");
   group.setAttribute("class", names.filter(Boolean).join(" "));
   const [x, y] = placeOf(mark);
   group.style.transform = `translate(${x}px, ${y}px)`;
@@ -210,18 +204,12 @@ function measureNarrow(narrow) {
   return [Math.max(...rights), Math.max(...bottoms)];
 }
 
-function leave(group) {
+// A mark whose successor comes to the same place waits until it is there.
+function leave(group, waitMs = 0) {
   delete group.dataset.key;
   group.classList.add("kg-leaves");
-  setTimeout(() => group.remove(), LEAVE_MS);
-}
-
-// A mark whose successor comes to the same place stays until it is there.
-function leaveAfter(group, waitMs) {
-  delete group.dataset.key;
-  group.classList.add("kg-leaves");
-  group.style.transition = `opacity 0.1s ${waitMs}ms`;
-  setTimeout(() => group.remove(), waitMs + 100);
+  if (waitMs) group.style.transition = `opacity 0.1s ${waitMs}ms`;
+  setTimeout(() => group.remove(), waitMs ? waitMs + 100 : LEAVE_MS);
 }
 
 // A new box with an origin is a copy: it starts in the middle of that mark and moves to its own place, after the mark
@@ -269,7 +257,7 @@ function drawScene(svg, marks, choose) {
   svg.classList.toggle("kg-moves", !isStill && isMoving);
   for (const group of leaving) {
     if (isStill) group.remove();
-    else if (replaced.includes(group)) leaveAfter(group, (waitMs || MOVE_MS) + 1000 * (findSuccessor(group).delay ?? 0));
+    else if (replaced.includes(group)) leave(group, (waitMs || MOVE_MS) + 1000 * (findSuccessor(group).delay ?? 0));
     else leave(group);
   }
   const skip = (group) => {
@@ -278,9 +266,9 @@ function drawScene(svg, marks, choose) {
   };
   let place = skip(svg.firstElementChild);
   const groups = new Map();
-  const boxes = marks.filter((mark) => mark.kind === "box" && !mark.is_hollow && !["muted", "page"].includes(mark.tone));
+  const boxes = marks.filter((mark) => mark.kind === "box" && !mark.is_hollow && mark.tone !== "page");
   for (const mark of marks) {
-    const group = old.get(mark.key) ?? makeShape(svg, "g", { "data-key": mark.key });
+    const group = old.get(mark.key) ?? makeElement(svg, "g", { "data-key": mark.key });
     const isMoved = moved.includes(mark) && !mark.duration; // What moves changes when it leaves.
     const changeMs = (isMoved ? leaveMs : waitMs) + 1000 * ((mark.delay ?? 0) + (mark.duration ?? 0));
     drawMark(group, mark, isStill ? 0 : changeMs);
@@ -309,22 +297,31 @@ function drawScene(svg, marks, choose) {
 // Controls ---------------------------------------------------------------------------------------------------------
 
 function makeSequence(parent, control, choose) {
-  const row = makeElement(parent, "div", { class: "kg-row", role: "group", "aria-label": control.label });
+  const row = makeElement(parent, "div", { class: "kg-bar", role: "group", "aria-label": control.label });
+  parent.prepend(row); // The alternatives stand below the steps.
   const last = control.options.length - 1;
-  const play = makeElement(row, "button", { type: "button", class: "kg-play" });
-  const previous = makeElement(row, "button", { type: "button" }, "previous");
+  const makeButton = (name) => {
+    const button = makeElement(row, "button", { type: "button", class: `kg-${name}` });
+    return makeElement(button, "span", { class: "kg-word" }, name).parentNode; // The style sheet draws a symbol.
+  };
+  const play = makeButton("play");
+  const previous = makeButton("previous");
+  const next = makeButton("next");
   const slider = makeElement(row, "input", { type: "range", min: 0, max: last, step: 1, "aria-label": control.label });
-  const next = makeElement(row, "button", { type: "button" }, "next");
   const place = makeElement(row, "span", { class: "kg-place" });
   let shown = null;
   let timer = null;
   let isTouched = false; // A figure opens where there is something to see, but its story begins at the first step.
   const go = (option, isFresh) => (option >= 0 && option <= last && choose(control.name, option, isFresh)) || 0;
   const wait = (ms) => (timer = setTimeout(advance, ms));
+  const setWord = (word) => {
+    play.className = `kg-play kg-can-${word}`;
+    play.firstChild.textContent = word;
+  };
   const stop = () => {
     clearTimeout(timer);
     timer = null;
-    play.textContent = "▶\uFE0E play";
+    setWord("play");
   };
   const advance = () => {
     if (!row.isConnected || shown === last) return stop();
@@ -333,7 +330,7 @@ function makeSequence(parent, control, choose) {
   };
   play.onclick = () => {
     if (timer) return stop();
-    play.textContent = "❚❚ pause";
+    setWord("pause");
     const begins = shown === last || (shown && !isTouched);
     wait(go(begins ? 0 : shown + 1, begins));
   };
@@ -344,11 +341,11 @@ function makeSequence(parent, control, choose) {
   previous.onclick = () => goAndStop(shown - 1);
   next.onclick = () => goAndStop(shown + 1);
   slider.oninput = () => goAndStop(Number(slider.value));
-  stop();
   return (option, words) => {
     isTouched ||= shown !== null && shown !== option;
     shown = option;
     slider.value = option;
+    slider.style.setProperty("--done", `${(100 * option) / last}%`);
     slider.setAttribute("aria-valuetext", words || control.options[option]);
     previous.setAttribute("aria-disabled", option === 0);
     next.setAttribute("aria-disabled", option === last);
@@ -358,19 +355,21 @@ function makeSequence(parent, control, choose) {
 
 function makeAlternatives(parent, control, choose) {
   lastId += 1;
-  if (control.options.join("    ").length > OPTIONS_AS_BUTTONS) {
+  if (control.options.length > MOST_SEGMENTS || control.options.join("").length > MOST_LETTERS) {
     const row = makeElement(parent, "div", { class: "kg-row" });
-    makeElement(row, "label", { for: `kg-${lastId}` }, control.label);
+    makeElement(row, "label", { class: "kg-label", for: `kg-${lastId}` }, control.label);
     const list = makeElement(row, "select", { id: `kg-${lastId}` });
     control.options.forEach((option, number) => makeElement(list, "option", { value: number }, option));
     list.onchange = () => choose(control.name, Number(list.value));
     return (option) => (list.value = option);
   }
   const row = makeElement(parent, "fieldset", { class: "kg-row" });
-  makeElement(row, "legend", {}, control.label);
+  makeElement(row, "legend", { class: "kg-label" }, control.label);
+  const segments = makeElement(row, "div", { class: "kg-segments" });
+  segments.style.setProperty("--longest", Math.max(...control.options.map((option) => option.length)));
   const name = `kg-${lastId}`;
   const buttons = control.options.map((option, number) => {
-    const label = makeElement(row, "label");
+    const label = makeElement(segments, "label");
     const button = makeElement(label, "input", { type: "radio", name, value: number });
     label.append(option);
     button.onchange = () => choose(control.name, number);
@@ -382,7 +381,7 @@ function makeAlternatives(parent, control, choose) {
 function makeFreeInput(parent, freeInput, send, typed) {
   lastId += 1;
   const row = makeElement(parent, "form", { class: "kg-row" });
-  makeElement(row, "label", { for: `kg-${lastId}` }, freeInput.label);
+  makeElement(row, "label", { class: "kg-label", for: `kg-${lastId}` }, freeInput.label);
   const attributes = { id: `kg-${lastId}`, type: "text", placeholder: freeInput.example, autocomplete: "off" };
   const field = makeElement(row, "input", attributes);
   field.value = typed;
@@ -446,7 +445,7 @@ function mount(root, content, send, messageText = "", before = null) {
   const view = makeElement(root, "div", { class: "kg-view" });
   const lines = makeText(view, "kg-line", content.scenes.map((scene) => scene.lines.map((line) => line.text)));
   const picture = makeElement(view, "div", { class: "kg-picture" });
-  const svg = makeShape(picture, "svg", {
+  const svg = makeElement(picture, "svg", {
     viewBox: `0 0 ${content.width} ${content.height}`,
     preserveAspectRatio: "xMinYMin meet",
     role: "img",

@@ -167,8 +167,9 @@ class Figure(anywidget.AnyWidget):
 
     def image_html(self) -> str:
         scene = self.first_scene
-        address = encode_data_address(draw_svg(scene, self.content.height, self.content.title, self.content.legend))
-        alternative = escape("\n".join([self.content.title, *scene.text]), quote=True)
+        content = self.content
+        address = encode_data_address(draw_svg(scene, content.height, content.title, content.legend, content.has_bytes))
+        alternative = escape("\n".join([content.title, *scene.text]), quote=True)
         style = f"width:{WIDTH}px;max-width:100%"
         above = "".join(f"<p>{escape(line.text)}</p>" for line in scene.lines)
         return f'{above}<img src="{address}" alt="{alternative}" style="{style}"><p>{escape(scene.caption)}</p>'

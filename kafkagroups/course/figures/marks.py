@@ -51,8 +51,8 @@ _LIGHT_INK = "#101820"
 _DARK_INK = "#f4f7fa"
 _DARK_SHARE = 0.32
 """How much of a hue is in the colour that fills a box on a dark page."""
-_LIGHT_LINES = ("#5b6675", "#1b7a3d", "#1a5fc4", "#9a6a00", "#767676", "#b3261e", "#7f8996", PAGE_COLOUR)
-_DARK_LINES = ("#8c98a6", "#4fbf78", "#6ba6ff", "#d7a520", "#7d8690", "#ff8a7e", "#6f7a86", _DARK_PAGE)
+_LIGHT_LINES = ("#5b6675", "#1b7a3d", "#1a5fc4", "#9a6a00", "#767676", "#b3261e", "#76808d", PAGE_COLOUR)
+_DARK_LINES = ("#8c98a6", "#4fbf78", "#6ba6ff", "#d7a520", "#7d8690", "#ff8a7e", "#78838f", _DARK_PAGE)
 """The border of each tone, in their order. Fills and words are mixtures of it with the page and with its ink."""
 # The colours of Okabe and Ito, which people with each kind of colour blindness tell apart.
 LIGHT_HUES = ("#0072b2", "#a86500", "#00785a", "#b04f87", "#c44e00", "#5a4fb0", "#007b85", "#4d5866", "#7d7000")
@@ -96,10 +96,7 @@ def style_sheet() -> str:
 def _list_rules(theme: str, lines: Sequence[str], hues: Sequence[str], page: str, ink: str) -> Iterator[str]:
     for tone in Tone:
         colours = _mix_colours(tone, lines, page, ink)
-        # Unlike "none", a browser changes "transparent" step by step.
-        fill = colours.fill.replace("none", "transparent")
-        variables = f"--fill: {fill}; --line: {colours.line}; --ink: {colours.ink};"
-        yield f"{theme}.kg-tone-{tone} {{ {variables} }}"
+        yield f"{theme}.kg-tone-{tone} {{ --fill: {colours.fill}; --line: {colours.line}; --ink: {colours.ink}; }}"
     for number, hue in enumerate(hues):
         fill = _mix(hue, page, 0.2 if page == PAGE_COLOUR else _DARK_SHARE)
         yield f"{theme}.kg-hue-{number} {{ --hue: {fill}; --hue-line: {hue}; }}"
@@ -107,7 +104,8 @@ def _list_rules(theme: str, lines: Sequence[str], hues: Sequence[str], page: str
 
 def _mix_colours(tone: Tone, lines: Sequence[str], page: str, ink: str) -> Colours:
     line = lines[list(Tone).index(tone)]
-    fill = "none" if tone is Tone.MUTED else _mix(line, page, {Tone.DEAD: 0.06}.get(tone, 0.15))
+    share = 0.16 if page == PAGE_COLOUR else 0.22
+    fill = _mix(line, page, {Tone.MUTED: 0.1, Tone.DEAD: 0.08, Tone.PAGE: 1}.get(tone, share))
     return Colours(fill, line, _mix(line, ink, {Tone.PLAIN: 0.1, Tone.DEAD: 0.8, Tone.PAGE: 0}.get(tone, 0.6)))
 
 
@@ -122,8 +120,8 @@ WIDTH = 560
 CHARACTER_WIDTH = 0.61
 """The width of a character of the picture's font, as a part of the font size."""
 
-_HATCH_DISTANCE = 9
-_CORNER = 5
+_HATCH_DISTANCE = 6
+_CORNER = 6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -259,17 +257,18 @@ def place_keys(legend: Sequence[Box], y: float) -> Iterator[Mark]:
         x += 37 + measure_text(box.key, 11)
 
 
-FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
+_MONO = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
+_FONT = "-apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, 'Liberation Sans', sans-serif"
 LINE_HEIGHT = 1.3
 """The distance of two lines of text in a box, as a part of the font size."""
 _COLOUR = re.compile(r'(fill|stroke)="(#\w{6})"')
 
 
-def draw_svg(scene: Scene, height: float, title: str, legend: Sequence[Box] = ()) -> str:
+def draw_svg(scene: Scene, height: float, title: str, legend: Sequence[Box] = (), has_bytes: bool = False) -> str:
     height += 20 * bool(legend)
     size = f'viewBox="0 0 {WIDTH} {_format(height)}" width="{WIDTH}" height="{_format(height)}"'
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" font-family="{escape(FONT)}">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" font-family="{_MONO if has_bytes else _FONT}">',
         f"<title>{escape(title)}</title>",
         _draw("rect", width=WIDTH, height=height, rx=6, fill=PAGE_COLOUR),
     ]
@@ -294,14 +293,14 @@ def encode_data_address(svg: str) -> str:
 
 def _draw_mark(mark: Mark) -> Iterator[str]:
     colours = find_colours(mark.tone)
-    dashes = "5 4" if not isinstance(mark, Label) and mark.is_dashed else None
+    dashes = "3 3" if not isinstance(mark, Label) and mark.is_dashed else None
     if isinstance(mark, Box):
         yield from _draw_box(mark, colours)
     elif isinstance(mark, Label):
         yield _draw_text(mark.x, mark.y, mark.text, mark.anchor, mark, colours.ink)
     elif isinstance(mark, Arrow):
         ends: dict[str, Any] = {"x1": mark.x1, "y1": mark.y1, "x2": mark.x2, "y2": mark.y2}
-        yield _draw("line", **ends, stroke=colours.line, stroke_width=1.6, stroke_dasharray=dashes)
+        yield _draw("line", **ends, stroke=colours.line, stroke_width=1.5, stroke_dasharray=dashes)
         if mark.has_head:
             yield _draw("polygon", points=_join(_find_head(mark)), fill=colours.line)
     else:
@@ -312,24 +311,40 @@ def _draw_mark(mark: Mark) -> Iterator[str]:
 
 def _draw_box(box: Box, colours: Colours) -> Iterator[str]:
     hue = LIGHT_HUES[find_hue(box.hue)] if box.hue else colours.line
-    line = hue if box.tone is Tone.PLAIN or box.is_solid else colours.line
     fill = find_fill(hue) if box.hue else colours.fill
     if box.is_solid:
         fill = hue
-    elif box.is_hollow:
+    elif box.is_hollow or (box.is_dashed and box.tone is Tone.MUTED):
         fill = PAGE_COLOUR
+    line, line_width = _find_border(box, hue, colours.line)
     place: dict[str, Any] = {"x": box.x, "y": box.y, "width": box.width, "height": box.height}
     place["rx"] = min(_CORNER, box.width / 2, box.height / 2)
-    opacity = 0.4 if box.is_gone else None
-    dashes = "4 3" if box.is_dashed else None
-    yield _draw("rect", **place, fill=fill, fill_opacity=opacity, stroke=line, stroke_dasharray=dashes)
+    place |= {"stroke": line, "stroke_width": line_width, "stroke_dasharray": "3 3" if box.is_dashed else None}
+    yield _draw("rect", **place, fill=fill, fill_opacity=0.4 if box.is_gone else None)
     if box.is_gone:
         moved = f"translate({_format(box.x)} {_format(box.y)})"
-        yield _draw("path", transform=moved, d=find_hatch(box), stroke=colours.line, fill="none", opacity=0.35)
+        hatch = {"stroke": colours.line, "stroke_width": "0.75", "opacity": "0.4"}
+        yield _draw("path", transform=moved, d=find_hatch(box), fill="none", **hatch)
     first = box.y + box.height / 2 - (len(box.lines) - 1) * box.size * LINE_HEIGHT / 2 + box.size * 0.35
     for number, text in enumerate(box.lines):
         y = first + number * box.size * LINE_HEIGHT
         yield _draw_text(box.x + box.width / 2, y, text, "middle", box, colours.ink)
+
+
+def _find_border(box: Box, hue: str, line: str) -> tuple[str, float]:
+    """Return the colour and the width of a border.
+
+    What this step changed has one, and so has what is dashed, hollow, or a place without words. Otherwise a line in the
+    colour of the page separates a box from its neighbours.
+    """
+    if box.is_solid:
+        return hue, 1
+    is_quiet = box.tone in (Tone.PLAIN, Tone.DEAD, Tone.MUTED, Tone.PAGE)
+    if box.tone is Tone.NEW or (not is_quiet and (box.hue or box.is_hollow)):
+        return line, 1.25 if box.is_dashed else 1.75
+    if box.is_dashed or box.is_hollow or (not box.lines and (box.hue or box.tone is Tone.PLAIN)):
+        return line if box.tone is Tone.MUTED else hue, 1
+    return PAGE_COLOUR, 1.5
 
 
 def _find_head(arrow: Arrow) -> list[tuple[float, float]]:
@@ -338,9 +353,9 @@ def _find_head(arrow: Arrow) -> list[tuple[float, float]]:
     length = (across**2 + down**2) ** 0.5 or 1
     unit_x = across / length
     unit_y = down / length
-    x = arrow.x2 - 8 * unit_x
-    y = arrow.y2 - 8 * unit_y
-    return [(arrow.x2, arrow.y2), (x - 4 * unit_y, y + 4 * unit_x), (x + 4 * unit_y, y - 4 * unit_x)]
+    x = arrow.x2 - 7 * unit_x
+    y = arrow.y2 - 7 * unit_y
+    return [(arrow.x2, arrow.y2), (x - 3.5 * unit_y, y + 3.5 * unit_x), (x + 3.5 * unit_y, y - 3.5 * unit_x)]
 
 
 def _draw_text(x: float, y: float, text: str, anchor: str, mark: Box | Label, colour: str) -> str:

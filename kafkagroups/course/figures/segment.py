@@ -202,9 +202,9 @@ def _draw_batch(batch: Batch, number: int, y: float, scale: float, *, is_cut: bo
     yield Box(f"outside {number}", _BAR_LEFT, y, outside, _BAR_HEIGHT, tone=tone, is_dashed=True, is_hollow=True)
     yield Box(f"checksum {number}", _BAR_LEFT + outside, y, covered - outside, _BAR_HEIGHT, tone=tone, is_solid=True)
     frame = (_BAR_LEFT + covered, y, width - covered, _BAR_HEIGHT)
-    yield Box(f"covered {number}", *frame, (words,) if is_wide else (), tone, 11, is_gone=is_cut)
-    if not is_wide:
-        yield Label(f"words {number}", _BAR_LEFT + width + 8, y + 14, words, tone=tone, size=11)
+    yield Box(f"covered {number}", *frame, tone=tone, is_gone=is_cut)
+    x = _BAR_LEFT + (covered + 8 if is_wide else width + 8)
+    yield Label(f"words {number}", x, y + 14, words, tone=tone, size=11)
 
 
 def _find_words(batch: Batch) -> str:

@@ -159,8 +159,7 @@ def _draw(records: Sequence[_Pair], reader: Reader, readings: Sequence[Reading],
         if is_done := cut > len(fields):
             tone, result = _describe_result(reading, wrong)
             results.append((record.value_version, reading, wrong))
-        frame = (_LEFT, y + 18, measure_text(result, 12) + 10, 16)
-        marks.append(Box(f"result {number}", *frame, (result,), tone, is_bold=is_done))
+        marks.append(Label(f"result {number}", _LEFT, y + 29, result, tone=tone, is_bold=is_done))
         text.append(f"{title}: {result}")
         read_y = y + _TOP + _BLOCK_HEIGHT + 3
         boxes = list(_draw_fields(number, read_y, sides, fields[:cut], wrong))
@@ -181,9 +180,9 @@ def _draw(records: Sequence[_Pair], reader: Reader, readings: Sequence[Reading],
 def _conclude(results: Sequence[_Result]) -> Line:
     right = sum(reading.error is None and not wrong for _, reading, wrong in results)
     misread = sum(reading.error is None and bool(wrong) for _, reading, wrong in results)
-    unseen = f", and misreads {misread} without an error" if misread else ""
+    unseen = f", misreads {misread} without an error" if misread else ""
     tone = Tone.LIVE if right == len(results) else Tone.ERROR
-    return Line(f"This reader reads {right} of {len(results)} versions correctly{unseen}", tone)
+    return Line(f"Reads {right} of {len(results)} versions correctly{unseen}", tone)
 
 
 def _list_columns(written: Reading) -> Iterator[tuple[float, float, list[Span]]]:

@@ -399,9 +399,9 @@ def find_shared_instances(partition: Partition) -> Iterator[Finding]:
                 f"({describe_time(last.timestamp_ms)}). {describe_settings(shared)}"
             )
             remedy = (
-                f"Find every process with group.instance.id={instance_id}, and stop the one that does not belong to the "
-                "group. If it does, give it an instance id of its own; a copy for tests needs its own group id. Then "
-                "look for records that both processes have handled."
+                f"Find every process with group.instance.id={instance_id}. If one of them does not belong to the "
+                "group, stop it, and give it its own group id; otherwise, give each its own instance id. Then look for "
+                "records that both processes have handled."
             )
             yield partition.finding(first.offset, "shared_instance_id", what, remedy, group=group)
 

@@ -12,7 +12,7 @@
 # ![A key has type, group, topic and partition. A value has version, offset and more. A record without a value is a tombstone.](pictures/01.svg)
 
 # %% [markdown]
-# After an upgrade to Kafka 4.1, some monitors showed no groups any more. And a single bad record can make a broker refuse every request about a whole partition. The bytes of a record explain both problems. Four things to hold on to:
+# After an upgrade to Kafka 4.1, some monitors showed no groups any more. And a single bad record in `__consumer_offsets` can make a broker refuse requests about many groups. The bytes of a record explain both problems. Four things to hold on to:
 #
 # 1. Each record has a [**key**](../docs/handbook/glossary.md#key), which says what the record is about, and a [**value**](../docs/handbook/glossary.md#value), the current data about it. If several records have the same key, only the newest record counts, the one that is last in the log. (Lesson 08 has the one exception, transactions.)
 # 2. A record without a value is a [**tombstone**](../docs/handbook/glossary.md#tombstone): it deletes its key.
@@ -50,15 +50,13 @@ course.hexdump(value)
 # | 21 | 8 | commit timestamp | milliseconds since 1970 |
 # | 29 | 19 | tagged fields | the topic id |
 #
-# What do these fields mean?
-#
 # - **Numbers** are *big-endian*: the high byte comes first. Hex 23 is 2 · 16 + 3 = 35.
-# - **Metadata** is a text that a client may store with its offset. Before the text stands its length plus one: `07` means six bytes, and `00` is left over for no text (null). This number is a *uvarint*, which takes one byte up to 127 and more bytes above (lesson 03).
-# - A partition's [**leader**](../docs/handbook/glossary.md#leader-of-a-partition) is the broker that accepts its writes. Each new leader raises the partition's [**leader epoch**](../docs/handbook/glossary.md#leader-epoch); the record contains the leader epoch of `orders-0`, the partition that the group reads. Lesson 05 shows what a consumer does with it.
+# - **Metadata** is a text that a client may store with its offset. Its length plus one stands before it: `07` means six bytes, and `00` no text (null). This number is a *uvarint*, which takes one byte up to 127 and more bytes above (lesson 03).
+# - A partition's [**leader**](../docs/handbook/glossary.md#leader-of-a-partition) is the broker that accepts its writes. Each new leader raises the partition's [**leader epoch**](../docs/handbook/glossary.md#leader-epoch); the record contains that of `orders-0`, as the consumer knew it. Lesson 05 shows what a consumer does with it.
 # - **Tagged fields** are optional fields at the end. Here `01` says that there is one such field, `00` is its number (the tag), and `10` is its length, 16 bytes. Tag 0 is the id of the topic. It is needed because a topic that is deleted and created again has the same name, but another id.
 
 # %% [markdown]
-# In the figure, one byte of the record has changed: the length of the metadata is one too large, which shifts everything that follows it. First choose *none*, and go through the fields with *next*, or click a block. Then compare each *changed byte*<span class="live-only">, or type one, for example `key 22=01`</span>: which of them does a reader notice?
+# In the figure, one byte has changed: the length of the metadata is one too large, which shifts everything after it. First choose *none*, and go through the fields. Then compare each *changed byte*<span class="live-only">, or type one, for example `key 22=01`</span>: which of them does a reader notice?
 
 # %%
 # figure

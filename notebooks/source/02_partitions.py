@@ -144,7 +144,7 @@ with course.fold("moved", moved, sum(kg.partition_for(group, 50) != kg.partition
         print(f"{group:<12} of 50: {before:>2}   of 60: {after:>2}   {'stays' if before == after else 'other partition'}")
 
 # %% [markdown]
-# A group stays only if its hash has the same remainder for 50 and for 60. `billing` gets another, because 109829509 % 50 is 9 and 109829509 % 60 is 49. How often are the two remainders equal? The pair of remainders repeats after 300 hashes, the smallest common multiple of 50 and 60. In each 300, only the first 50 have equal remainders. So about one group in six stays.
+# A group stays only if its hash has the same remainder for 50 and for 60. `billing` gets another, because 109829509 % 50 is 9 and 109829509 % 60 is 49. How often are the two remainders equal? Of 300 consecutive hashes (the least common multiple of 50 and 60), only the first 50 have two equal remainders, and then the pairs repeat. So about one group in six stays.
 #
 # ## What a broker answers after that
 #
@@ -171,9 +171,9 @@ print_offsets("4.3.1", "new")
 # In the figure, each cell is a partition, and each dot is one of 128 groups: the 120 from above and the shop's 8, in colour. You follow one group; a click on a name in the list chooses another one.
 #
 # - The **blue cell** is the partition in which brokers look for this group.
-# - A **number** is its commit, which says how many partitions the topic had for the broker at that time. A **dashed** one is left behind in a former partition.
+# - A **number** is its commit: the count of partitions with which the broker computed the place. A **dashed** one is left behind in a former partition.
 #
-# When the consumers restart, see what they find. The last step widens the topic again, to 65 partitions. Some groups then come back to their first partition, where brokers find the outdated commit. <span class="live-only">You can also type a name of your own.</span>
+# See what restarted consumers find. The last step widens the topic again, to 65 partitions. Some groups then come back to their first partition, where brokers find the outdated commit. <span class="live-only">You can also type a name of your own.</span>
 
 # %%
 # figure
@@ -182,7 +182,7 @@ course.PartitionGrid(names, shop)
 # %% [markdown]
 # ## While the brokers restart
 #
-# Brokers restart one after the other, so some of them compute with 50 partitions and others with 60. A broker that counts 50 sends consumers to the leader of the old partition, and one that counts 60 to the leader of the new one. So **two brokers can be the coordinator of one group**. Members join at both brokers, which do not know of each other, so two members can read the same records.
+# Brokers restart one after the other, so some of them compute with 50 partitions and others with 60. A broker that counts 50 sends consumers to the leader of the old partition, and one that counts 60 to the leader of the new one. So **two brokers can be the coordinator of one group**. Some members join at one, and some at the other, and neither knows the members of the other. So two members can read the same records.
 
 # %% [markdown]
 # ## Exercise: after the widening
@@ -241,7 +241,7 @@ print_offsets("3.9.2", "classic")
 #
 # 1. **Before the first restart**, brokers still count 50, so commits go to the old partition, and nothing has changed.
 # 2. **After the first restart**, brokers count 60. If the group's new coordinator also leads the old partition, it loads the old offset, and answers with it, so the group goes on. (If another broker leads the old partition, the answer is *nothing committed*.) The group's new commits go to the new partition.
-# 3. **After each later restart**, brokers still count 60, but now both partitions have records of the group. The broker loads the two partitions in any order. It does not merge the group's records: the partition that it loads first wins, and those in the second are ignored. If the old partition is first, the group's offsets go back.
+# 3. **After each later restart**, brokers still count 60, but now both partitions have records of the group. The broker loads the two partitions in any order. It does not merge them: what it loads first stays, and the group's records in the second partition are ignored. If the old partition is first, the group's offsets go back.
 #
 # So before each later restart of a 3.9 broker, stop the group's consumers and note the group's offsets. After the restart, set each offset that went back. Or give the group a new name.
 #

@@ -92,35 +92,25 @@ print(f"key    group {record.key.group}, topic {record.key.topic}, partition {re
 print(f"value  offset {record.value.offset}, metadata '{record.value.metadata}'")
 
 # %% [markdown]
-# ## A tombstone in the file
-#
-# What does a record without a value look like? When the topic of `promo` was deleted, the broker wrote a tombstone for the group's offset. In each record, the value's length stands before the value. In a tombstone this length is −1, which is written as `01`. Here it is the second-to-last byte of the batch. (The last byte, `00`, says that the record has no *record headers*, which only clients use.)
-
-# %%
-course.hexdump(promo[815:910], 815)
-
-record = batches[5].records[0]
-key = kg.decode(record.key, record.value).key
-print(f"\noffset {record.offset}: {key.group}, {key.topic}-{key.partition}, {record.value or 'no value'}")
-
-# %% [markdown]
 # ## The checksum
 #
-# Question 2: are the bytes intact? A broker that loses power can leave half a batch at the end of the file, and a disk can change a byte. So the header has a checksum, a *CRC-32C*: a number that is computed from all bytes of the batch that follow it. If one of them has changed, a reader computes another number. Half a batch is found even earlier, by its length, so it never counts.
+# Question 2: are the bytes intact? A broker that loses power can leave half a batch at the end of the file, and a disk can change a byte. So the header has a checksum, a *CRC-32C*: a number that is computed from all bytes of the batch that follow it. If one of them has changed, a reader computes another number. Half a batch fails even before that, at its length.
 
 # %% [markdown]
 # ## After a wrong checksum
 #
 # After a crash, a broker checks the batches at the end of its log. At the first wrong checksum it *truncates* the log: it removes this batch **and everything after it**.
 #
-# Why not only this batch? Several brokers store the partition. One of them is its leader, and the others, its *followers*, copy the leader's log. A follower asks only for what comes after the end of its own log (if this is 7, from 8 on), so it would never get back a batch that was cut out of the middle.
+# Why not only this batch? Several brokers store the partition. One of them is its leader, and the others, its *followers*, copy the leader's log. A follower asks only for what comes after its last record: after 7, for 8. So it would never get back a batch that was cut out of the middle.
 #
-# Are the removed batches lost? That depends on the leader of the partition:
+# ## Are the removed batches lost?
+#
+# That depends on the leader of the partition:
 #
 # | the leader is | what happens |
 # |---|---|
 # | another broker | The leader still has these batches, and the truncated broker copies them from there. |
-# | the truncated broker | The other brokers shorten their copies to match the leader's log, and the batches are lost. |
+# | the truncated broker | The leader's log is the truth: the other brokers shorten their copies to match it, and the batches are lost. |
 #
 # This figure counts **from the start of the file**. Choose a *broken byte*<span class="live-only">, or type a position and a byte</span>, and step from *the file* to *after recovery* to see what the broker keeps. Can you find a byte whose change goes unnoticed?
 
@@ -150,7 +140,7 @@ course.check("unnoticed_change", unnoticed_change)
 # %% [markdown]
 # <details><summary>Which bytes are not protected, and why?</summary>
 #
-# The offset, the length and the leader epoch of a batch stand before the checksum. (In the figure, byte 563 is the end of an offset, and byte 571 the end of a leader epoch.) The length must be read before the checksum can be computed at all. As for the other two: in most topics (not in this one), the client computes the checksum and sends the batch. The broker then fills in the offset and the leader epoch. If the checksum covered them, the broker would have to compute it again.
+# The offset, the length and the leader epoch of a batch stand before the checksum. (In the figure, byte 563 is the end of an offset, and byte 571 the end of a leader epoch.) The length must be read before the checksum can be computed at all. The offset and the leader epoch have another reason: in normal topics, the client computes the checksum, and the broker fills in these two fields afterwards. All topics have the same format, so in this one, too, the checksum does not cover them.
 #
 # - A wrong **leader epoch** goes unnoticed. (This is the leader epoch of the partition of `__consumer_offsets`. A commit has another leader epoch, that of the partition that the group reads.)
 # - A wrong **offset** is noticed only if it is lower than the offset of the batch before.
@@ -215,11 +205,23 @@ except kg.InvalidRecord as error:
 # %% [markdown]
 # <details><summary>What does the program read?</summary>
 #
-# It reads the key of a commit marker as if it were the key of a record. It takes `00 00`, the marker's version, for record type 0, and `00 01` for the length of a group name, but no name follows.
+# It reads the key of a commit marker as if it were the key of a record. It reads `00 00`, which is the marker's version, as record type 0, and `00 01` as the length of a group name, but no name follows.
 #
 # Kafka's consumers skip control batches, and so must a program that reads the files: look at the header of a batch before you decode its records.
 #
 # </details>
+
+# %% [markdown]
+# ## A tombstone in the file
+#
+# What does a record without a value look like? When the topic of `promo` was deleted, the broker wrote a tombstone for the group's offset. In each record, the value's length stands before the value. In a tombstone this length is −1, which is written as `01`. Here it is the second-to-last byte of the batch. (The last byte, `00`, says that there are no *record headers*, which only clients use.)
+
+# %%
+course.hexdump(promo[815:910], 815)
+
+record = batches[5].records[0]
+key = kg.decode(record.key, record.value).key
+print(f"\noffset {record.offset}: {key.group}, {key.topic}-{key.partition}, {record.value or 'no value'}")
 
 # %% [markdown]
 # ## Inside a record: varints

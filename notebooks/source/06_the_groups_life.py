@@ -48,7 +48,7 @@
 #
 # ## The first member
 #
-# Two consumers join the group `billing`, and later they leave. Each of the 20 rows shows a request or a pause, and its answer; after *now* stands the group's new state. If the coordinator writes a record, an extra line shows it. Here are the first three. (Skip the code.)
+# Two consumers join the group `billing`, and later they leave. Each of the 20 rows shows a request (or a pause) and its answer. The word *now* introduces the group's new state, and `log ←` a record that the coordinator writes. Here are the first three. (Skip the code.)
 
 # %%
 import kafkagroups as kg
@@ -222,25 +222,13 @@ with course.fold("leader_is_removed_at", leader_is_removed_at, billing.now_s):
 
 # %% [markdown]
 # The accepted commit was its last sign of life, so its session ended 45 seconds later. The removal of `billing-1` also ended the join phase, which had waited only for its JoinGroup.
-#
-# ## All rows in one figure
-#
-# In this figure of all 20 rows, a session lasts **10 seconds**. Its upper half shows who reads each partition. Its lower half shows what each member waits for: a JoinGroup waits *for others*, and a SyncGroup *for the leader*. Below are the member's signs of life, and at the bottom what the event appends to the log:
-#
-# 1. When does nobody read?
-# 2. The dashed bar of a member shows how much of its session has passed. What sets it back to zero?
-# 3. Let the coordinator die after an event. After which events does the crash lose nothing?
-#
-# <span class="live-only">You can also type a death, for example `billing-1 at 9`.</span>
-
-# %%
-# figure
-course.RebalanceLanes()
 
 # %% [markdown]
 # ## Three deadlines
 #
-# A Java consumer sends heartbeats from a separate thread, so they do not prove that its loop works. So if the loop does not call `poll` within `max.poll.interval.ms` (5 min), the consumer leaves by itself. A member joins only inside `poll`, so the coordinator must give it as much time to join: each member sends `max.poll.interval.ms` as its [rebalance timeout](../docs/handbook/glossary.md#rebalance-timeout).
+# A Java consumer sends heartbeats from a separate thread, which goes on even if the loop hangs. So the consumer also watches its own loop, and leaves if it does not call `poll` within `max.poll.interval.ms` (5 min). A member can join only inside `poll`, which may come as late as that. So each member sends `max.poll.interval.ms` as its [rebalance timeout](../docs/handbook/glossary.md#rebalance-timeout).
+#
+# The coordinator waits that long for its JoinGroup:
 #
 # | what must come | before this deadline | or else |
 # |---|---|---|
@@ -278,6 +266,21 @@ course.check("end_of_join", end_of_join)
 # | a consumer that is killed | for up to 45 seconds, and until the rebalance ends | what the consumer read after its last commit |
 # | the coordinator, while the group is Stable | not at all: the members go on reading, and their commits wait | nothing |
 # | the coordinator, in a rebalance | until the load ends and all members have joined again | what was read and not committed |
+
+# %% [markdown]
+# ## All rows in one figure
+#
+# Here are all 20 rows, but with sessions of only **10 seconds**. The upper half shows who reads each partition. The lower half shows what each member waits for (a JoinGroup *for others*, a SyncGroup *for the leader*), its signs of life, and at the bottom what the event appends to the log:
+#
+# 1. When does nobody read?
+# 2. The dashed bar of a member shows how much of its session has passed. What sets it back to zero?
+# 3. Let the coordinator die after an event. After which events does the crash lose nothing?
+#
+# <span class="live-only">You can also type a death, for example `billing-1 at 9`.</span>
+
+# %%
+# figure
+course.RebalanceLanes()
 
 # %% [markdown]
 # ## Exercise: after the failover

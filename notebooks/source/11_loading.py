@@ -80,7 +80,7 @@ for version, groups in loaded.items():
 #
 # How does a load know which groups exist? A running coordinator of 4.x creates a group when it stores the group's first commit, and a load does the same: one record of an offset is enough to make the group. This matters for a *simple group*, whose consumers choose their partitions themselves: it has offsets, but no group record. After the load, it is there, and `Empty`.
 #
-# The figure shows two loads of one log, by 4.3.1 and by 3.9.2. First follow 4.3.1 to the end. Then give record 8 a value of zero bytes, which no load can read, and compare the answers. Only what a record has just changed is in colour. The sign `≠` marks a group that only one of the two has at this moment, because 3.9.2 makes its groups only at the end. `gen 1` is a group record of generation 1.
+# The figure shows two loads of one log, by 4.3.1 and by 3.9.2. First follow 4.3.1 to the end. Then give record 8 a value of zero bytes, which no load can read, and compare the answers. Only what a record has just changed is in colour, and `≠` marks a group that only one of the two has at this moment: 3.9.2 makes its groups at the end.
 
 # %%
 # figure
@@ -109,7 +109,7 @@ course.check("replay", replay)
 # %% [markdown]
 # ## How long a load takes
 #
-# A broker loads about **0.4 million records per second** (4.3.1, measured with two cores; yours may differ). One thread loads all partitions that the broker takes over, one after the other, and no setting adds a second thread. So a failover becomes shorter in two ways. With fewer records, each load is shorter, so let the cleaner work, and let the groups commit less often. With more brokers, each broker takes over fewer partitions, and the brokers load at the same time.
+# A broker loads about **0.4 million records per second** (4.3.1, measured; yours may differ). One thread loads all partitions that the broker takes over, one after the other, and no setting adds a second thread. So a failover becomes shorter in two ways. With fewer records, each load is shorter, so let the cleaner work, and let the groups commit less often. With more brokers, each broker takes over fewer partitions, and the brokers load at the same time.
 #
 # ## Which replica does the next broker load?
 #

@@ -225,8 +225,8 @@ def test_a_group_whose_members_gave_up_while_it_waited_is_blocked_too(broker):
 def test_a_topic_that_was_created_again_is_found(version, new_offset, groups, has_members, tmp_path):
     """The coordinator deletes the offsets of a deleted topic (onPartitionsDeleted), and 4.1 writes topic ids (KIP-848).
 
-    OffsetDelete is refused for a topic to which a member subscribes (GROUP_SUBSCRIBED_TO_TOPIC), so there, the topic was
-    deleted, and any later commit shows a new one, because a broker stores none of a topic that does not exist
+    OffsetDelete is refused for a topic to which a member subscribes (GROUP_SUBSCRIBED_TO_TOPIC). So there, the topic
+    was deleted, and any later commit shows a new one, because a broker stores none of a topic that does not exist
     (KafkaApis.handleOffsetCommitRequest, 3.9). Without members, a request can have deleted the offsets of one group;
     lower commits of several groups are a sign.
     """

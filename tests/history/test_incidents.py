@@ -1,4 +1,4 @@
-"""Logs of real brokers in which somebody has done something. The folder's README.md says what; nothing else happened."""
+"""Logs of real brokers in which somebody has done something. The folder's README.md says what."""
 
 import re
 

@@ -170,8 +170,7 @@ def find_mixed_writers(partition: Partition) -> Iterator[Finding]:
     remedy = (
         f"Look at these records: kafkagroups dump PARTITION --from {first.first} --until {first.last + 1}. If "
         "brokers of two versions led this partition in turn, the records are theirs. If not, find the program, and "
-        "take away its right to write to __consumer_offsets: offsets are set with kafka-consumer-groups.sh "
-        "--reset-offsets."
+        "take away its right to write to __consumer_offsets."
     )
     yield partition.finding(first.first, "foreign_records", what, remedy)
 
@@ -242,7 +241,10 @@ class ClockJump(Follower):
         until = self._early[-1] + 1
         command = ["kafkagroups", "dump", self.partition.log.path, "--from", str(first), "--until", str(until)]
         if len(self._leader_epochs) == 1:
-            what += " The same leader appended their neighbours, so another program wrote them, with its own times."
+            what += (
+                " The same leader appended their neighbours, so its clock was right, and another program wrote these "
+                "records into the topic, with a time of its own."
+            )
             remedy = "Find the program, and take away its right to write to __consumer_offsets. This shows its records:"
         else:
             what += " So the clock of the broker that led the partition then was wrong, or another program wrote them."

@@ -61,14 +61,6 @@ COMMANDS = {name: text for commands in GROUPS.values() for name, text in command
 """What each command does, by its name, which is also the name of its module."""
 COLOURED = ("load", "explain", "timeline", "check", "stats", "diff", "rescue")
 """The commands whose text has colours on a terminal."""
-FIRST_EXAMPLES = {
-    "load": "kafkagroups load /var/lib/kafka/data",
-    "check": "kafkagroups check /var/lib/kafka/data --kafka 4.3.1",
-    "rescue": "kafkagroups rescue plan /backup/kafka/data --coordinator classic --out plan.json",
-    "decode": "kafkagroups decode 0001000762696c6c696e6700066f726465727300000002",
-    "pull": "kafkagroups pull --bootstrap broker-1:9092 --out pulled",
-}
-"""The first example of the first command in each group."""
 RUNBOOK = "docs/operator.md"
 
 
@@ -167,7 +159,6 @@ def _print_overview() -> None:
         output.print_line(title)
         for name, text in commands.items():
             output.print_text(f"  {name:9}  {text}", indent=" " * 13)
-        output.print_line(f"  e.g. {FIRST_EXAMPLES[next(iter(commands))]}")
     output.print_text()
     output.print_text("`kafkagroups COMMAND --help` shows the options and examples of a command.")
     output.print_text(f"What to do at 3 am, symptom by symptom: the operators' runbook, {RUNBOOK} of the repository.")

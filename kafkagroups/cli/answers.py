@@ -15,7 +15,7 @@ from kafkagroups.cli.output import print_error, print_json, print_text, spinner
 from kafkagroups.errors import ForeignLog, KafkagroupsError, UsageError
 from kafkagroups.history.finding import count_of, describe_count_change, describe_topic, list_names
 from kafkagroups.loading.partition_count import TopicPartitions, has_wildcard, match_groups
-from kafkagroups.log.batches import Gap
+from kafkagroups.log.batches import Damage, Gap
 from kafkagroups.log.folders import open_logs
 from kafkagroups.log.segment_file import DEFAULT_PARTITION_COUNT, base_offset_of, partition_for
 from kafkagroups.topic import Limits, Topic
@@ -141,6 +141,13 @@ def print_default_rules(args: Options, topic: Topic) -> None:
     if args.kafka is None:
         rules = topic.dialect
         print_text(f"As Kafka {rules.kafka} reads it ({rules.coordinator} coordinator; --kafka names another release).")
+
+
+def print_damage(name: str, damage: Damage, scope: str) -> None:
+    print_text(
+        f"{name} is damaged: {damage}. {scope} A recovery after an unclean stop cuts the log there; a broker that was "
+        "stopped cleanly reads these bytes as they are, or fails to load the partition."
+    )
 
 
 def print_gaps(gaps_by_partition: Mapping[int | None, list[Gap] | None]) -> None:

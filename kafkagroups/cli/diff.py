@@ -13,7 +13,6 @@ from kafkagroups.cli.output import print_table, print_text
 from kafkagroups.errors import UsageError
 from kafkagroups.history.finding import count_of, describe_time, list_names
 from kafkagroups.history.replicas import Change, Healing, Replicas, Truncation, describe_answer, describe_difference
-from kafkagroups.log.batches import Damage
 from kafkagroups.log.fork import Branch, Fork
 from kafkagroups.records.releases import rules_to_json
 from kafkagroups.topic import Topic
@@ -73,9 +72,11 @@ def _print_comparison(args: Options, topic: Topic, result: Replicas) -> None:
     for partition, fork in result.forks.items():
         damages = {name: side.partitions[partition].damage for name, side in sides.items()}
         hiding = {name: damage for name, damage in damages.items() if damage and damage.readable_batches_after != 0}
-        if hiding:
-            _print_hiding(partition, hiding)
-        else:
+        # Batches behind damage are not compared, so the files do not say which replica is the newer one.
+        for name, damage in hiding.items():
+            scope = "It is compared only up to there, and what follows may be newer than the other replica."
+            answers.print_damage(f"{answers.name_partition(partition)}: {name}", damage, scope)
+        if not hiding:
             _print_fork(partition, fork, result.truncations[partition])
             if not _are_strangers(fork, result.truncations[partition]):
                 changes += result.changes[partition]
@@ -99,16 +100,6 @@ def _print_comparison(args: Options, topic: Topic, result: Replicas) -> None:
     # Of two moments of one log, the later one has all gaps.
     for groups in {side.path: side for side in sides.values()}.values():
         answers.print_gaps({number: loaded.gaps for number, loaded in groups.partitions.items()})
-
-
-def _print_hiding(partition: int | None, damages: dict[str, Damage]) -> None:
-    """Batches behind damage are not compared, so the files do not say which replica is the newer one."""
-    for name, damage in damages.items():
-        print_text(
-            f"{answers.name_partition(partition)}: {name} is damaged: {damage}. It is compared only up to there, and "
-            "what follows may be newer than the other replica. A broker that was stopped cleanly does not look at "
-            "checksums: it goes on with these bytes. Only its recovery after a crash cuts the log there."
-        )
 
 
 def _print_differences(table: str, changes: list[Change], result: Replicas) -> None:

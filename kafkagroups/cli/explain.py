@@ -73,11 +73,8 @@ def _print_explanation(args: Options, topic: Topic, explanation: Explanation) ->
         print_text(f"No group in {topic.path} matches {group}.")
     else:
         print_text(answers.describe_unknown_group(subject, group, topic, explanation.topic_partitions))
-    for place in explanation.find_damage().values():
-        print_text(
-            f"Damage: {place}. After an unclean start, a broker has cut the log there, and gives the answer below. A "
-            "clean start does not cut the log, and can fail. kafkagroups check says what each start does."
-        )
+    for partition, damage in explanation.find_damage().items():
+        answers.print_damage(answers.name_partition(partition), damage, "The answer is what comes before it.")
     if is_known:
         _print_answer(args, explanation, subject, broker)
         if explanation.writers is not None:

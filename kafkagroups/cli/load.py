@@ -126,11 +126,7 @@ def _print_answer(args: Options, topic: Topic, groups: Groups) -> None:
     )
     for number, partition in partitions.items():
         if partition.damage:
-            print_text(
-                f"{answers.name_partition(number)} is damaged: its answers are those of a broker whose recovery has "
-                f"cut the log at offset {partition.damage.offset}. Before that, a broker reads these bytes as they "
-                "are, or fails to load it."
-            )
+            answers.print_damage(answers.name_partition(number), partition.damage, "The answers are those before it.")
     by_size = sorted((-len(parts.offsets), group_id) for group_id, parts in groups.parts())
     shown_ids = sorted(group_id for _, group_id in by_size[: None if args.all else GROUPS_SHOWN])
     shown = {group_id: groups[group_id] for group_id in shown_ids}

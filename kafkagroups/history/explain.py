@@ -108,8 +108,7 @@ def _explain_survivors(entries: list[RecordFate], *, is_classic: bool) -> None:
     """Set `why` of the records of one partition that count although a later tombstone has their key or their group."""
     what = "the group, but not this offset: a later record created the group again"
     if is_classic:
-        why = "a load keeps the group's offsets, and creates a group without members for them"
-        what = f"only the group's own record: {why}"
+        what = "only the group's own record: a load keeps its offsets, and creates a group without members for them"
     offset_tombstones: dict[TopicPartition, RecordFate] = {}
     group_tombstone: RecordFate | None = None
     for entry in reversed(entries):

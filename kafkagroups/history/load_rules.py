@@ -76,8 +76,7 @@ def find_failed_start(partition: Partition) -> Iterator[Finding]:
     if failure.offset is not None:
         command = ["kafkagroups", "edit", partition.log.path, "--out", "COPY", "--cut", str(failure.offset)]
         earlier, others = _count_cut_records(partition.log, failure.file, failure.offset)
-        without = f"a copy that ends before offset {failure.offset} starts ({shlex.join(command)}), but it loses "
-        without += f"{count_of(others, 'record')}."
+        without = f"a copy that ends before it starts ({shlex.join(command)}), but loses {count_of(others, 'record')}."
         if earlier:
             without = (
                 f"make a copy of the folder without {failure.file}, and check that copy. It loses what no other "
@@ -202,21 +201,21 @@ class FailedLoad(Follower):
         return None
 
     def _find_loading_releases(self) -> str:
+        if self.partition.log.size > MAX_SIZE_TO_TRY:
+            return "Another release can load this log: kafkagroups load PATH --kafka VERSION."
+        log = self.partition.log.in_memory()
         loading = []
-        is_tried = self.partition.log.size <= MAX_SIZE_TO_TRY
-        log = self.partition.log.in_memory() if is_tried else self.partition.log
-        for coordinator, versions in CHECKED_VERSIONS.items() if is_tried else ():
+        for coordinator, versions in CHECKED_VERSIONS.items():
             ranges = list(_find_ranges(log, coordinator, versions))
             if ranges:
                 loading.append(f"the {coordinator} coordinator of {', '.join(ranges)}")
-        if loading:
-            return (
-                f"Releases that load this log: {' and '.join(loading)}. See their answers first (kafkagroups load PATH "
-                "--kafka VERSION): an older one skips unknown record types, and a cluster cannot always go back to it."
-            )
-        if is_tried:
+        if not loading:
             return "No release that this package knows loads this log."
-        return "Another release can load this log: kafkagroups load PATH --kafka VERSION."
+        return (
+            f"Releases that load this log: {' and '.join(loading)}. See their answers first (kafkagroups load PATH "
+            "--coordinator COORDINATOR --kafka VERSION): an older one skips record types that it does not know, and a "
+            "cluster cannot always go back to it."
+        )
 
     def _describe_unload(self, error: str, group_id: str) -> Finding:
         number = self.partition.number

@@ -170,8 +170,7 @@ def find_mixed_writers(partition: Partition) -> Iterator[Finding]:
     remedy = (
         f"Look at these records: kafkagroups dump PARTITION --from {first.first} --until {first.last + 1}. If "
         "brokers of two versions led this partition in turn, the records are theirs. If not, find the program, and "
-        "take away its right to write to __consumer_offsets: offsets are set with kafka-consumer-groups.sh "
-        "--reset-offsets."
+        "take away its right to write to __consumer_offsets."
     )
     yield partition.finding(first.first, "foreign_records", what, remedy)
 

@@ -354,7 +354,7 @@ def test_an_answer_from_a_damaged_partition_says_where_the_log_is_cut(run, tmp_p
     options = ("--group", "billing", "--topic", "orders", "--partition", "0", "--coordinator", "classic")
     _, out, _ = run("explain", folder, *options, "--engine", engine)
     text = " ".join(out.split())
-    assert f"offset {damaged.base_offset}" in text.partition("Damage: ")[2].partition(". After an unclean start")[0]
+    assert f"offset {damaged.base_offset}" in text.partition("is damaged: ")[2].partition(". The answer is")[0]
     assert "--past-damage reads them" in text
     place = json.loads(run("explain", folder, *options, "--engine", engine, "--json")[1])["damage"]["9"]
     assert (place["offset"], place["position"]) == (damaged.base_offset, damaged.position)

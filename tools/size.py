@@ -22,7 +22,7 @@ CEILINGS = {
     "(top)": 526,
     "cli": 2938,
     "coordinator": 5537,
-    "course": 6665,
+    "course": 6663,
     "engine": 2552,
     "groups": 2062,
     "history": 5195,
@@ -31,7 +31,7 @@ CEILINGS = {
     "loading": 2078,
     "log": 2419,
     "records": 1881,
-    "repair": 2218,
+    "repair": 2206,
     "spark": 1700,
     "synth": 608,
 }

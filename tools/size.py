@@ -22,7 +22,7 @@ CEILINGS = {
     "(top)": 526,
     "cli": 2938,
     "coordinator": 5537,
-    "course": 6663,
+    "course": 6662,
     "engine": 2552,
     "groups": 2062,
     "history": 5195,

@@ -22,7 +22,7 @@ CEILINGS = {
     "(top)": 526,
     "cli": 2938,
     "coordinator": 5537,
-    "course": 6662,
+    "course": 6657,
     "engine": 2552,
     "groups": 2062,
     "history": 5195,

@@ -31,7 +31,7 @@ CEILINGS = {
     "loading": 2078,
     "log": 2419,
     "records": 1881,
-    "repair": 2206,
+    "repair": 2202,
     "spark": 1700,
     "synth": 608,
 }

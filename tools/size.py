@@ -20,12 +20,12 @@ PACKAGE = ROOT / "kafkagroups"
 ENGINE = ROOT / "engine" / "src"
 CEILINGS = {
     "(top)": 526,
-    "cli": 2938,
+    "cli": 2855,
     "coordinator": 5537,
-    "course": 6657,
+    "course": 6658,
     "engine": 2552,
     "groups": 2062,
-    "history": 5195,
+    "history": 5117,
     "html_report": 462,
     "kafka_tools": 414,
     "loading": 2078,

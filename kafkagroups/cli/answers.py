@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkagroups.cli.options import Options, choose_dialect
-from kafkagroups.cli.output import format_time, print_error, print_json, print_text, spinner
+from kafkagroups.cli.output import print_error, print_json, print_text, spinner
 from kafkagroups.errors import ForeignLog, KafkagroupsError, UsageError
-from kafkagroups.history.finding import count_of, describe_topic, list_names
-from kafkagroups.loading.partition_count import PartitionCountChange, TopicPartitions, has_wildcard, match_groups
+from kafkagroups.history.finding import count_of, describe_count_change, describe_topic, list_names
+from kafkagroups.loading.partition_count import TopicPartitions, has_wildcard, match_groups
 from kafkagroups.log.batches import Gap
 from kafkagroups.log.folders import open_logs
 from kafkagroups.log.segment_file import DEFAULT_PARTITION_COUNT, base_offset_of, partition_for
@@ -31,7 +31,6 @@ _MEMBER_FACTS = {
     "subscribed_topic_regex": "pattern",
 }
 _NO_FACT = (None, "", -1)
-MOVES_SHOWN = 20
 
 
 @dataclass(frozen=True)
@@ -185,7 +184,7 @@ def describe_topic_partitions(topic: TopicPartitions, coordinator: str, group: s
     lines: list[str] = []
     change = topic.changed
     if change is not None and group in (None, *change.groups):
-        lines.append(_describe_change(change, change.groups if group is None else [group]))
+        lines.append(describe_count_change(change, change.groups if group is None else [group]))
     shared = sorted(name for name in topic.shared_groups if group in (None, name))
     if coordinator == "classic" and shared:
         lines.append(
@@ -193,13 +192,3 @@ def describe_topic_partitions(topic: TopicPartitions, coordinator: str, group: s
             f"another order of loading, the answers can change for: {list_names(shared)}."
         )
     return [*lines, *describe_topic(topic, coordinator, group)]
-
-
-def _describe_change(change: PartitionCountChange, groups: list[str]) -> str:
-    homes = {group: [partition_for(group, count) for count in (change.from_count, change.to_count)] for group in groups}
-    moves = [f"{group} ({old} → {new})" for group, (old, new) in homes.items()]
-    return (
-        f"The topic's partition count was changed from {change.describe_old_counts()} to {change.to_count}, at the "
-        f"latest at {format_time(change.since_ms)} UTC. These groups have moved to another partition: "
-        f"{list_names(moves, MOVES_SHOWN)}."
-    )

@@ -175,9 +175,7 @@ def _read_available_memory() -> int | None:
     with suppress(OSError):
         match = re.search(r"MemAvailable: *(\d+) kB", Path("/proc/meminfo").read_text())
         return int(match[1]) * 1024 if match else None
-    with suppress(AttributeError, ValueError, OSError):  # macOS has no /proc/meminfo.
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return None
+    return None  # macOS has no /proc/meminfo.
 
 
 _CHECKS: tuple[Callable[[], Result], ...] = (

@@ -18,9 +18,10 @@ from kafkagroups.cli import answers
 from kafkagroups.cli.options import Options, parse_hex, parse_json
 from kafkagroups.cli.output import format_time_ms, print_as_tool, print_error, print_line
 from kafkagroups.errors import BadBytes, BatchTooLarge, InvalidRecord, UsageError
+from kafkagroups.groups.group import CONSUMER
 from kafkagroups.groups.modern_group import MEMBER_STATES
 from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE
-from kafkagroups.groups.replay import OFFSET_KEYS, describe_rest, find_group_id
+from kafkagroups.groups.replay import describe_rest, find_group_id
 from kafkagroups.helpers import parse_whole_number
 from kafkagroups.kafka_tools import dump_log, formatters
 from kafkagroups.kafka_tools.formatters import ToolCrashed
@@ -36,6 +37,7 @@ from kafkagroups.records.structs import to_json
 
 NEWEST_TOOL = "4.3.1"
 """The newest Kafka version whose tools `--format` reproduces."""
+_DECODED_BYTES = ("subscription", "assignment")
 ARGUMENTS = f"""
 PATH...
 --format text|dump-log|formatter=text  text: readable; dump-log: the output of kafka-dump-log.sh --offsets-decoder
@@ -57,58 +59,6 @@ EXAMPLES = """\
   kafkagroups dump LOG --group billing --topic orders --partition 0 --since-time 2026-11-21T10:00
   kafkagroups dump LOG --type GroupMetadata --json | jq -c '.value.data.members[]? | .subscriptionData.topics'
   kafkagroups dump LOG --format dump-log --kafka 1.0.1"""
-
-
-@dataclass(frozen=True)
-class _Decoded:
-    """A log record, and what its bytes mean, or `error`, which says why it cannot be decoded.
-
-    `record` is None for a control record, and for a record that cannot be decoded. `key_record` is the record with its
-    key alone, which may be readable where the value is not.
-    """
-
-    log_record: LogRecord
-    record: Record | None = None
-    key_record: Record | None = None
-    control_type: str | None = None
-    error: str | None = None
-
-    def is_selected(self, wanted: dict[str, object]) -> bool:
-        """A member can be in the key or the value."""
-        if not wanted:
-            return True
-        record = self.key_record
-        key = record and record.key
-        offset_key = key if isinstance(key, OFFSET_KEYS) else None
-        value = self.record and self.record.value
-        members = value.members if isinstance(value, GroupMetadataValue) else ()
-        facts: dict[str, Collection[object]] = {
-            "tombstones": [self.log_record.value is None],
-            "key": [self.log_record.key],
-            "group": [record and find_group_id(record)],
-            "type": [record and record.type],
-            "topic": [offset_key and offset_key.topic],
-            "partition": [offset_key and offset_key.partition],
-            "member": [getattr(key, "member_id", None), *(member.member_id for member in members)],
-        }
-        return self.control_type is None and all(value in facts[name] for name, value in wanted.items())
-
-
-def _decode_record(batch: Batch, log_record: LogRecord, dialect: Dialect) -> _Decoded:
-    key_record = None
-    try:
-        if batch.is_control:
-            name = decode_control_key(log_record.key).name
-            # The names of markers are in lower case, and other control types in upper case.
-            return _Decoded(log_record, control_type=name.lower() if name in ("COMMIT", "ABORT") else name)
-        key = decode_key(log_record.key, dialect)
-        key_record = Record(key.type, key.content, None, None)
-        record = decode_with_key(key, log_record.value)
-        return _Decoded(log_record, record, record)
-    except BadBytes as error:
-        error.file = batch.file
-        error.offset = log_record.offset
-        return _Decoded(log_record, key_record=key_record, error=str(error))
 
 
 def _find_wanted(args: Options) -> dict[str, object]:
@@ -136,24 +86,22 @@ def _parse_key(text: str | None) -> bytes | None:
         raise UsageError(f"--key: {error}") from None
 
 
-def _value_to_json(record: Record, dialect: Dialect, suffix: str = "") -> dict[str, Any] | None:
-    """Only clients read these bytes (consumer_protocol.py), so Kafka's JSON has them in base64. The decoded forms
-    replace the bytes; with a suffix, they stand next to the bytes, or None. Groups of other protocol types have other
-    formats.
+def _list_members(record: Record, value: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """Return the members in the JSON of a value, and add the decoded forms of their bytes; None if they have another
+    format. Only clients read these bytes (consumer_protocol.py), so Kafka's JSON has them in base64.
     """
-    value = value_to_json(record, dialect)
     content = record.value
-    if value is None or not isinstance(content, GroupMetadataValue) or content.protocol_type != "consumer":
-        return value
-    for member, row in zip(content.members, value["data"]["members"], strict=True):
-        for name in ("subscription", "assignment"):
-            message = None
+    if value is None or not isinstance(content, GroupMetadataValue):
+        return []
+    rows: list[dict[str, Any]] = value["data"]["members"]
+    for member, row in zip(content.members, rows, strict=True):
+        for name in _DECODED_BYTES if content.protocol_type == CONSUMER else ():
+            row[f"{name}Data"] = None
             with suppress(InvalidRecord):  # Kafka's ConsumerProtocol refuses the bytes.
                 decoded = getattr(consumer_protocol, f"decode_{name}")(getattr(member, name))
                 version = min(decoded.version, consumer_protocol.HIGHEST_VERSION)
-                message = {"version": decoded.version, **to_json(decoded.message, version)}
-            row[name + suffix] = message if suffix else message or row[name]
-    return value
+                row[f"{name}Data"] = {"version": decoded.version, **to_json(decoded.message, version)}
+    return rows
 
 
 def run(args: Options) -> int:
@@ -265,53 +213,74 @@ class _Printer:
         for log_record in self.range.select_records(batch):
             yield from self._find_gap(log_record.offset, "  ")
             self._gaps.skip_to(log_record.offset + 1)
-            decoded = _decode_record(batch, log_record, self.dialect)
-            if decoded.is_selected(self.wanted):
-                if decoded.error:
-                    self.errors.append(decoded.error)
-                yield json.dumps(self._to_json(batch, decoded)) if self.args.json else self._to_text(batch, decoded)
+            row = self._select_row(batch, log_record)
+            if row is not None:
+                self.errors += [row["error"]] if "error" in row else []
+                yield json.dumps(row) if self.args.json else _to_text(batch, row)
         yield from self._find_gap(batch.last_offset + 1, "  ")
 
-    def _to_json(self, batch: Batch, decoded: _Decoded) -> dict[str, Any]:
-        log_record = decoded.log_record
-        record = decoded.record or decoded.key_record
-        fields: dict[str, Any] = {
+    def _select_row(self, batch: Batch, log_record: LogRecord) -> dict[str, Any] | None:
+        """Return the JSON of a record; None if it does not have what is wanted.
+
+        A member can be in the key or the value, and the value can be unreadable where the key is not.
+        """
+        row: dict[str, Any] = {
             "partition": self._log.partition,
             "offset": log_record.offset,
             "timestamp": log_record.timestamp,
             "leader_epoch": batch.partition_leader_epoch,
             **{name: getattr(batch, name) for name in ("delete_horizon_ms", "producer_id", "producer_epoch")},
             "transactional": batch.is_transactional,
-            "control": decoded.control_type,
-            "type": record and record.type,
-            "name": record and record.name,
-            "key": record and key_to_json(record),
-            "value": decoded.record and _value_to_json(decoded.record, self.dialect, "Data"),
+            **dict.fromkeys(("control", "type", "name", "key", "value")),
         }
-        content = {"key_hex": _to_hex(log_record.key), "value_hex": _to_hex(log_record.value)}
-        error = {"error": decoded.error, **content} if decoded.error else {}
-        return {**fields, **error, **rules_to_json(self.dialect.rules_of)}
+        facts: dict[str, Collection[object]] = {"tombstones": [log_record.value is None], "key": [log_record.key]}
+        try:
+            if batch.is_control:
+                name = decode_control_key(log_record.key).name
+                # The names of markers are in lower case, and other control types in upper case.
+                row["control"] = name.lower() if name in ("COMMIT", "ABORT") else name
+                facts = {}
+            else:
+                key = decode_key(log_record.key, self.dialect)
+                record = Record(key.type, key.content, None, None)
+                row |= {"type": record.type, "name": record.name, "key": key_to_json(record)}
+                fields = row["key"].get("data", {})
+                facts |= {name: [fields.get(name)] for name in ("topic", "partition")}
+                facts |= {"type": [record.type], "group": [find_group_id(record)], "member": [fields.get("memberId")]}
+                record = decode_with_key(key, log_record.value)
+                row["value"] = value_to_json(record, self.dialect)
+                members = _list_members(record, row["value"])
+                facts["member"] = [*facts["member"], *(member["memberId"] for member in members)]
+        except BadBytes as error:
+            error.file = batch.file
+            error.offset = log_record.offset
+            row |= {"error": str(error), "key_hex": _to_hex(log_record.key), "value_hex": _to_hex(log_record.value)}
+        is_selected = all(value in facts.get(name, ()) for name, value in self.wanted.items())
+        return row | rules_to_json(self.dialect.rules_of) if is_selected else None
 
-    def _to_text(self, batch: Batch, decoded: _Decoded) -> str:
-        log_record = decoded.log_record
-        record = decoded.key_record
-        key = f"key {_to_hex(log_record.key)}" if record is None else f"{record.name}  {_format_key(record)}"
-        if decoded.error:
-            text = f"cannot be decoded: {decoded.error}: {key}, value {_to_hex(log_record.value)}"
-        elif decoded.record is None:  # A control record. The text says "marker" even if its type ends no transaction.
-            text = f"marker: {decoded.control_type}"
-        else:
-            value = _value_to_json(decoded.record, self.dialect) or {"hex": "tombstone"}
-            if "data" in value:
-                data = json.dumps(_name_state(decoded.record, value["data"]), ensure_ascii=False)
-                value["hex"] = f"v{value['version']} {data}"
-            text = f"{key}  {value['hex']}"
-        epoch = [f"leader epoch {batch.partition_leader_epoch}"] if batch.magic >= 2 else []
-        return "  ".join([f"  {log_record.offset}", format_time_ms(log_record.timestamp), *epoch, text])
+
+def _to_text(batch: Batch, row: dict[str, Any]) -> str:
+    key = f"{row['name']}  {_format_key(row['key'])}" if row["key"] else f"key {row.get('key_hex')}"
+    value = row["value"] or {"hex": "tombstone"}
+    if "error" in row:
+        text = f"cannot be decoded: {row['error']}: {key}, value {row['value_hex']}"
+    elif row["control"]:  # The text says "marker" even if its type ends no transaction.
+        text = f"marker: {row['control']}"
+    elif "data" in value:
+        data = json.dumps(_shorten(row["type"], value["data"]), ensure_ascii=False)
+        text = f"{key}  v{value['version']} {data}"
+    else:
+        text = f"{key}  {value['hex']}"
+    epoch = [f"leader epoch {batch.partition_leader_epoch}"] if batch.magic >= 2 else []
+    return "  ".join([f"  {row['offset']}", format_time_ms(row["timestamp"]), *epoch, text])
 
 
-def _name_state(record: Record, data: dict[str, Any]) -> dict[str, Any]:
-    names = MEMBER_STATES.get(GROUP_TYPE_BY_RECORD_TYPE.get(record.type, ""), {})
+def _shorten(record_type: int, data: dict[str, Any]) -> dict[str, Any]:
+    """In the text, the decoded forms replace the bytes, and a state has its name."""
+    for member in data.get("members", ()):
+        for name in _DECODED_BYTES:
+            member[name] = member.pop(f"{name}Data", None) or member[name]
+    names = MEMBER_STATES.get(GROUP_TYPE_BY_RECORD_TYPE.get(record_type, ""), {})
     return data | {"state": names[data["state"]]} if data.get("state") in names else data
 
 
@@ -334,7 +303,6 @@ def _to_hex(data: bytes | None) -> str | None:
     return None if data is None else data.hex()
 
 
-def _format_key(record: Record) -> str:
-    key = key_to_json(record)
+def _format_key(key: dict[str, Any]) -> str:
     fields = key.get("data", {"key": key.get("hex")})
     return " ".join(f"{name}={content}" for name, content in fields.items())

@@ -11,23 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 from kafkagroups.cli import answers
 from kafkagroups.cli.options import SPARK, Options
-from kafkagroups.cli.output import format_time_ms, print_line, print_table, print_text, progress_bar, shorten, spinner
+from kafkagroups.cli.output import print_line, print_table, print_text, progress_bar, shorten, spinner
 from kafkagroups.errors import UsageError
-from kafkagroups.groups.expiration import find_expirations
 from kafkagroups.groups.modern_group import AnyGroup, ModernGroup
-from kafkagroups.history.finding import count_of, list_names
+from kafkagroups.history.finding import count_of, describe_zeros, list_names
 from kafkagroups.loading.groups import Groups, group_json, member_rows, modern_member_json, sorted_pending
 from kafkagroups.loading.partition_count import choose_log, has_wildcard, match_groups
-from kafkagroups.log.batches import Start, judge_start
 from kafkagroups.log.folders import open_logs
-from kafkagroups.records.releases import dialect, rules_to_json
+from kafkagroups.records.releases import rules_to_json
 from kafkagroups.topic import Topic
 
 if TYPE_CHECKING:
     from kafkagroups.loading.rows import WrittenTables
 
-EXPIRATIONS_SHOWN = 10
-"""The text shows at most this number of offsets with an expire time: those that expire first."""
 OFFSETS_SHOWN = 20
 """The text shows at most this number of committed offsets of a group. Pending offsets are always shown."""
 GROUPS_SHOWN = 50
@@ -145,14 +141,11 @@ def _print_answer(args: Options, topic: Topic, groups: Groups) -> None:
         [_list_cells(group_id, group_json(group)) for group_id, group in shown.items()],
         note=_SHARE_NOTE if any(group.type == "share" for group in shown.values()) else "",
     )
-    for group_id, group in shown.items():
-        if isinstance(group, ModernGroup):
-            _print_members(group_id, group)
-        elif args.group is not None:
-            _print_classic_members(group)
+    for group in shown.values():
+        if isinstance(group, ModernGroup) or args.group is not None:
+            _print_members(group)
     _print_offsets(args, groups, shown)
     _print_pending(groups)
-    _print_expirations(groups)
     # Only the releases of the classic coordinator that answer such offsets keep them apart from groups.
     use = "answers" if groups.coordinator == "classic" else "keeps in memory"
     for title, names in (
@@ -163,7 +156,9 @@ def _print_answer(args: Options, topic: Topic, groups: Groups) -> None:
             limit = len(names) if args.all else GROUPS_SHOWN
             print_text(f"{title}: {list_names(sorted(names), limit)}{' (see --all)' if limit < len(names) else ''}.")
     answers.print_topic_partitions(groups.topic_partitions, groups.coordinator)
-    _print_zeros(groups)
+    for partition in partitions.values():
+        if partition.zeros is not None:
+            print_text(describe_zeros(partition.zeros, groups.coordinator, groups.kafka))
     if args.group is not None and not (groups.groups or groups.orphans or groups.elsewhere):
         print_text(f"The coordinator has no group that matches {args.group!r}.")
     answers.print_gaps({number: loaded.gaps for number, loaded in partitions.items()})
@@ -179,29 +174,26 @@ def _list_cells(group_id: str, group: Mapping[str, Any]) -> tuple[object, ...]:
     return (group_id, group["partition"], group["type"], group["state"], protocol, epoch, *counts)
 
 
-def _print_members(group_id: str, group: ModernGroup) -> None:
-    topic_names = {offset.topic_id: key.topic for key, offset in group.offsets.items()}
-    if group.members:
-        epochs = f"group epoch {group.group_epoch}, assignment epoch {group.assignment_epoch}"
+def _print_members(group: AnyGroup) -> None:
+    if isinstance(group, ModernGroup):
+        title = f"{group.type} group, group epoch {group.group_epoch}, assignment epoch {group.assignment_epoch}"
+        members = [modern_member_json(group, member) for _, member in sorted(group.members.items())]
+    else:
+        title = f"classic group, generation {group.generation}"
+        members = list(member_rows(group))
+    if members:
         print_text()
-        print_text(f"Members of {group_id} ({group.type} group, {epochs}):")
-    for _, one_member in sorted(group.members.items()):
-        member = modern_member_json(group, one_member)
+        print_text(f"Members of {group.group_id} ({title}):")
+    topic_names = {offset.topic_id: key.topic for key, offset in group.offsets.items()}
+    for member in members:
         print_text(f"  {answers.describe_member(member)}", indent=" " * 6)
+        if group.type == "classic":
+            print_text(f"    assigned: {list_names(member['assigned_partitions'] or ['none'])}")
+            continue
         nothing_new: dict[str, Any] = {"pending_revocation": {}, "target_assignment": member["assignment"]}
         for field, title in _ASSIGNMENTS.items():
             if field in member and member[field] != nothing_new.get(field):
                 print_text(f"    {title}: {_list_partitions(member[field], topic_names)}")
-
-
-def _print_classic_members(group: AnyGroup) -> None:
-    members = list(member_rows(group))
-    if members:
-        print_text()
-        print_text(f"Members of {group.group_id} (classic group, generation {members[0]['generation']}):")
-    for member in members:
-        print_text(f"  {answers.describe_member(member)}", indent=" " * 6)
-        print_text(f"    assigned: {list_names(member['assigned_partitions'] or ['none'])}")
 
 
 def _list_partitions(assignment: Mapping[str, Any], topic_names: Mapping[str | None, str]) -> str:
@@ -234,33 +226,16 @@ def _print_offsets(args: Options, groups: Groups, shown: Mapping[str, AnyGroup])
     fits = (size for size in range(OFFSETS_SHOWN, 1, -1) if sum(min(n, size) for n in counts) <= OFFSET_ROWS_SHOWN)
     limit = None if args.all else next(fits, 1)
     rows = [
-        (group_id, topic_partition, offset.offset, shorten(offset.metadata), offset.record_offset)
+        (group_id, key, offset.offset, offset.expire_timestamp or "", shorten(offset.metadata), offset.record_offset)
         for group_id, group in shown.items()
-        for topic_partition, offset in sorted(group.offsets.items())[:limit]
+        for key, offset in sorted(group.offsets.items())[:limit]
     ]
-    print_table(("group", "committed topic-partition", "offset", "metadata", "record"), rows)
+    print_table(("group", "committed topic-partition", "offset", "expire time (UTC)", "metadata", "record"), rows)
     total = sum(len(parts.offsets) for _, parts in groups.parts())
     if total > len(rows) or len(groups) > len(shown):
         hidden = f"{count_of(len(groups) - len(shown), 'group')} and " if len(groups) > len(shown) else ""
         offsets = count_of(total - len(rows), "committed offset")
         print_text(f"Not shown: {hidden}{offsets}. --all shows them, and --group G shows one group.")
-
-
-def _print_expirations(groups: Groups) -> None:
-    rules = dialect(groups.coordinator, groups.kafka)
-    rows = sorted(
-        (each.expire_ms, group_id, each.topic_partition, each.offset)
-        for group_id in groups
-        if any(offset.expire_timestamp is not None for offset in groups[group_id].offsets.values())
-        for each in find_expirations(groups[group_id], rules)
-    )
-    print_table(
-        ("group", "expiring topic-partition", "offset", "expires (UTC)"),
-        [(*names, format_time_ms(expire_ms)) for expire_ms, *names in rows[:EXPIRATIONS_SHOWN]],
-    )
-    if len(rows) > EXPIRATIONS_SHOWN:
-        more = count_of(len(rows) - EXPIRATIONS_SHOWN, "later offset")
-        print_text(f"Not shown: {more} with an expire time. `explain --group G` shows those of a group.")
 
 
 def _print_pending(groups: Groups) -> None:
@@ -270,17 +245,3 @@ def _print_pending(groups: Groups) -> None:
         for topic_partition, producer_id, offset in sorted_pending(group.pending)
     ]
     print_table(("group", "pending topic-partition", "offset", "producer", "record"), rows)
-
-
-def _print_zeros(groups: Groups) -> None:
-    files_of: dict[tuple[str, ...], list[str]] = {}
-    for loaded in groups.partitions.values():
-        if zeros := loaded.zeros:
-            outcomes = tuple(judge_start(start, zeros, groups.coordinator).value for start in Start)
-            verb = "byte follows" if zeros.bytes == 1 else "bytes follow"
-            files_of.setdefault(outcomes, []).append(f"{zeros.file}, byte {zeros.position}: {zeros.bytes} zero {verb}.")
-    for outcomes, lines in files_of.items():
-        for line in lines:
-            print_line(line)
-        rows = list(zip([start.value for start in Start], outcomes, strict=True))
-        print_table(("start", f"what a Kafka {groups.kafka} broker does with the zeros"), rows)

@@ -13,7 +13,6 @@ import difflib
 import json
 import os
 import re
-import shlex
 import shutil
 import sys
 import textwrap
@@ -221,7 +220,8 @@ def print_findings(findings: Sequence[Finding]) -> None:
         print_text(f"Finding {number}. {_describe_place(finding)}: {finding.what}", indent="")
         if finding.remedy != last_remedy:
             print_text(f"Remedy: {finding.advice}", indent="")
-            print_command(finding.command if finding.command_line else None)
+            if finding.command_line:
+                print_line(f"{INDENT}{finding.command_line}")  # In one line, so that it can be copied.
         last_remedy = finding.remedy
     if len(findings) > FINDINGS_SHOWN:
         print(f"\n{len(findings) - FINDINGS_SHOWN} more findings are not shown; --json shows all of them.")
@@ -233,19 +233,6 @@ def _describe_place(finding: Finding) -> str:
         place = "The topic"
     offset = "" if finding.offset is None else f", offset {finding.offset}"
     return f"{place}{offset}{'' if finding.group is None else f', group {finding.group}'}"
-
-
-def print_command(words: Sequence[str] | None) -> None:
-    if words is None:
-        return
-    line = ""
-    for word in words:
-        text = escape(shlex.quote(word))
-        if line and word.startswith("--") and len(line) + len(text) + 15 > find_width():
-            print(f"{line} \\")
-            line = f"{INDENT} "
-        line += f"{' ' if line else INDENT}{text}"
-    print(line)
 
 
 @contextmanager
@@ -295,7 +282,7 @@ def spinner(path: str) -> Iterator[None]:
 
 
 @contextmanager
-def progress_bar(unit: str = "bytes", min_total: int = MIN_BYTES_FOR_BAR) -> Iterator[Report | None]:
+def progress_bar(min_total: int = MIN_BYTES_FOR_BAR) -> Iterator[Report | None]:
     """Yield a function that shows one progress bar for each step. If stderr is not a terminal, yield None.
 
     A step with a total below `min_total` units has no bar. The bars disappear at the end of the `with` block.
@@ -303,15 +290,11 @@ def progress_bar(unit: str = "bytes", min_total: int = MIN_BYTES_FOR_BAR) -> Ite
     if not sys.stderr.isatty():
         yield None
         return
-    from rich import progress as rich
     from rich.console import Console
+    from rich.progress import Progress, TaskID
 
-    counts: tuple[rich.ProgressColumn, ...] = (rich.MofNCompleteColumn(), rich.TextColumn(unit))
-    if unit == "bytes":
-        counts = (rich.DownloadColumn(), rich.TransferSpeedColumn())
-    columns = (rich.TextColumn("{task.description:>7}"), rich.BarColumn(), *counts, rich.TimeRemainingColumn())
-    with rich.Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        tasks: dict[str, rich.TaskID] = {}
+    with Progress(console=Console(stderr=True), transient=True) as bars:
+        tasks: dict[str, TaskID] = {}
         last_shown = 0
 
         def report(step: str, done: int, total: int) -> None:

@@ -43,7 +43,7 @@ def run(args: Options) -> int:
         with suppress(KeyboardInterrupt):
             follow(out=args.out, partitions=args.partitions, keep_ms=args.keep, report=print_error, **connection)
         return 0
-    with progress_bar("offsets", min_total=0) as report:
+    with progress_bar(min_total=0) as report:
         progress = partial(report, "pulling") if report else None
         pulled = pull(out=args.out, partitions=args.partitions, progress=progress, **connection)
     partitions = {number: asdict(part) for number, part in pulled.partitions.items()}

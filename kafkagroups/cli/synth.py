@@ -49,7 +49,7 @@ def run(args: Options) -> int:
     settings = {name: value for name, value in vars(args).items() if value is not None and name not in own}
     if args.width == VARIED:
         settings["width"] = None
-    with progress_bar("records", min_total=MIN_RECORDS_FOR_BAR) as report:
+    with progress_bar(MIN_RECORDS_FOR_BAR) as report:
         progress = partial(report, "writing") if report else None
         written = write(args.out, args.records, progress=progress, **settings)
     if args.json:

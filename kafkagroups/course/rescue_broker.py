@@ -97,10 +97,11 @@ def show_worked_rescue() -> None:
     corrected.write_text(json.dumps(plan), encoding="utf-8")
     parts = (
         "**The plan.** 3.9.2 skips the records 295 and 298 of partition 20, and 4.x fails at them. `--past-damage` "
-        "also reads what is behind the damaged batch.",
+        "also reads what comes after the damaged batch.",
         f"```text\n$ {PLAN_COMMAND}\n```",
-        "**The correction.** In this plan, 3.9.2 takes the old partition of each moved group. That is right for "
-        "`bean-orders`, whose old offsets are higher. For the five other groups, the new and higher ones are right.",
+        "**The correction.** In the plan, 3.9.2 loads the partitions in ascending order, so here it keeps the old "
+        "partition of each moved group. That is right for `bean-orders`, whose old offsets are higher. For the five "
+        "other groups, the new and higher ones are right.",
         f"```python\n{inspect.getsource(correct_plan)}```",
         "**The new broker.**",
     )

@@ -36,7 +36,7 @@ from kafkagroups.errors import UsageError
 from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.replay import LogKeys, read_keys
 from kafkagroups.history.cleanings import AfterCleaning, list_read_types
-from kafkagroups.history.finding import CHECKED_KINDS, Finding, count_of, list_names, sort_findings
+from kafkagroups.history.finding import CHECKED_KINDS, REMEDIES, Finding, count_of, list_names, sort_findings
 from kafkagroups.history.passes import refuse_foreign_log
 from kafkagroups.history.replicas import describe_difference, is_same, list_pairs
 from kafkagroups.history.scan import CountedTopic
@@ -56,13 +56,11 @@ _KEEP_OFFSETS = (
     "afterwards if they are still needed."
 )
 _NO_SHARE_GROUPS = (
-    "The other release has no share groups. The group's progress is in the topic __share_group_state, and "
-    "no committed offset contains it: let the group's consumers process everything before the change, or "
-    "read its records with another group afterwards."
+    "The other release has no share groups, whose progress is in the topic __share_group_state: let the group's "
+    "consumers process everything before the change, or read its records with another group afterwards."
 )
 _REMEDIES = {
-    "groups": "Save the offsets with kafkagroups rescue plan, because they expire once the group has no members. Then "
-    "stop its members before the change, and start them again afterwards.",
+    "groups": REMEDIES["skipped"],
     "offsets": _KEEP_OFFSETS,
     "pending": "Before the change, let the producer end its transaction.",
 }

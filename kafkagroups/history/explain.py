@@ -131,18 +131,12 @@ def _explain_offset_tombstone(entry: RecordFate, tombstone: RecordFate) -> str:
     A tombstone in a transaction deletes only the pending commit of its own producer. Any other tombstone deletes only
     the committed offset, so a commit that is pending stays.
     """
-    what = f"the tombstone at {tombstone.offset}"
-    producer = f"producer {tombstone.producer_id}"
-    if not tombstone.is_transactional:
-        return (
-            f"{what} deleted only the committed offset: this commit was pending, because the transaction of producer "
-            f"{entry.producer_id} was open"
-        )
-    if entry.producer_id != tombstone.producer_id or not entry.is_transactional:
-        return f"{what} is in a transaction of {producer}: it deletes only pending commits of this producer"
+    place = f"the tombstone at {tombstone.offset}"
+    if tombstone.is_transactional:
+        return f"{place} is in a transaction of producer {tombstone.producer_id}: it deletes only what is pending there"
     return (
-        f"{what} is in a later transaction of {producer}: it deletes only pending commits, and this commit was no "
-        "longer pending"
+        f"{place} deleted only the committed offset: this commit was pending, because the transaction of producer "
+        f"{entry.producer_id} was open"
     )
 
 

@@ -8,8 +8,10 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from kafkagroups.loading.partition_count import TopicPartitions
+from kafkagroups.loading.partition_count import PartitionCountChange, TopicPartitions
 from kafkagroups.log.batch import NO_TIMESTAMP
+from kafkagroups.log.batches import Start, judge_start
+from kafkagroups.log.segment_file import Zeros, partition_for
 
 LISTED_NAMES = 3
 LISTED_GROUPS = 20
@@ -59,6 +61,24 @@ def name_record(partition: int | None, offset: int) -> str:
     return f"{offset}" if partition is None else f"{partition}:{offset}"
 
 
+def describe_count_change(change: PartitionCountChange, groups: Sequence[str]) -> str:
+    counts = (change.from_count, change.to_count)
+    moves = [f"{group} ({' → '.join(str(partition_for(group, count)) for count in counts)})" for group in groups]
+    return (
+        f"The topic's partition count was changed from {change.describe_old_counts()} to {change.to_count}, at the "
+        f"latest at {describe_time(change.since_ms)}. {count_of(len(groups), 'group')} moved to another partition: "
+        f"{list_names(moves, LISTED_GROUPS)}."
+    )
+
+
+def describe_zeros(zeros: Zeros, coordinator: str, kafka: str) -> str:
+    starts = "; ".join(f"{start.value}, it {judge_start(start, zeros, coordinator).value}" for start in Start)
+    return (
+        f"{zeros.file} ends with {count_of(zeros.bytes, 'zero')} from byte {zeros.position} on, and it depends on the "
+        f"start what a Kafka {kafka} broker does: {starts}."
+    )
+
+
 def describe_topic(topic: TopicPartitions, coordinator: str, group: str | None = None) -> Iterator[str]:
     """Yield what was assumed about the partition count, what does not fit to it, and which partitions are missing.
 
@@ -99,67 +119,54 @@ TRANSACTIONS_TOOL = ("kafka-transactions.sh", "--bootstrap-server", "HOST:PORT")
 REMEDIES = {
     "busy_group": "Find the program first, because two programs can share a group id: kafkagroups stats --by writer "
     "shows who commits. Let that one commit less often, for example every 5 s and not after each record.",
-    "damage": "A recovery cuts the log here and loses everything after it. It runs only after an unclean stop: without "
-    "one, a broker reads these bytes as they are, or fails to load the partition. Copy the partition's folder before a "
-    "broker starts: kafkagroups load PATH --past-damage reads both sides of the damage. If there is another replica, "
-    "compare the two, and let the whole one lead: kafkagroups diff.",
+    "damage": "Copy the partition's folder before a broker starts: a recovery after an unclean stop cuts the log "
+    "here, and any other start reads these bytes as they are, or fails to load the partition. kafkagroups load PATH "
+    "--past-damage reads both sides. If there is another replica, compare the two (kafkagroups diff), and let the "
+    "whole one lead.",
     "deleted_segments": "If another replica has these segments, let its broker lead, and let this one fetch the "
     "partition again. Otherwise, before a broker restarts or the leadership moves, write down the offsets that "
-    "kafka-consumer-groups.sh still shows, and compare them with what the applications have processed; a group that "
-    "has committed behind a gap needs nothing. The topic needs cleanup.policy=compact and nothing else:",
-    "early_expiry": "A client has committed with a retention time (OffsetCommit v2 to v4), or a broker before 2.1 has "
-    "written the records. Let the groups commit again before that time, with a client that leaves the time to the "
-    "broker.",
-    "expiry_in_use": "Let the program that commits join the group (subscribe instead of assign), give it a group id "
-    "of its own, or let it commit every offset again from time to time; a longer offsets.retention.minutes holds for "
-    "all groups.",
+    "kafka-consumer-groups.sh still shows, and compare them with what the applications have processed. The topic "
+    "needs cleanup.policy=compact and nothing else:",
+    "early_expiry": "Let the groups commit again before that time, with a client that leaves the time to the broker, "
+    "as clients since Kafka 2.1 do.",
+    "expiry_in_use": "Let the program that commits join the group (subscribe instead of assign), or give it a group "
+    "id of its own; a longer offsets.retention.minutes holds for all groups.",
     "fails_after_cleaning": "Keep a copy of the partition's folder as it is now, and save the offsets of its groups "
     "while they load:",
     "group_family": "Give the program that creates these groups one fixed group id, or let it delete its group at its "
-    "end. A shorter offsets.retention.minutes removes them, too, but it applies to all groups. Then delete the old "
-    "groups. At first the log grows, because each deleted offset gets a tombstone. The size falls when the cleaner has "
-    "passed over these tombstones, and once more after delete.retention.ms:",
+    "end. Then delete the old groups. The log first grows by a tombstone for each offset, and shrinks when the "
+    "cleaner has passed over them:",
     "hanging_transaction": "The log alone does not prove that it hangs. If kafka-transactions.sh list does not show "
     "the transaction of this producer id as Ongoing, end it:",
-    "large_commits": "The metadata of a commit is no place for state: a broker refuses commits with more than "
-    "offset.metadata.max.bytes (4096 by default), and the position then stands still while others move. So look with "
-    "kafkagroups explain whether the longest metadata grow towards it; metadata of a constant length below it are only "
-    "large. Of many members, each generation is one large record.",
+    "large_commits": "The metadata of a commit is no place for state: a broker refuses more than "
+    "offset.metadata.max.bytes (4096 by default), and the position then stands still. kafkagroups explain shows "
+    "whether the longest metadata grow towards it. Of many members, each generation is one large record.",
     "load_failure": "Run kafkagroups check without --to first: the groups of this partition have no answers to "
     "compare.",
     "load_memory": "Upgrade to 4.0.2, 4.1.1 or a newer release first. If that is not possible, let the cleaner "
     "compact the partition, and give the brokers more heap, before the next election.",
-    "look_alike_groups": "See with kafkagroups timeline which group the consumers use, and what was done to the other "
-    "one. If the consumers have the wrong id, stop them, correct it, and give the right group the newest offsets of "
-    "the wrong one. If a command had it, stop the consumers of the right group before you repeat the command. Delete "
-    "the wrong group only when nobody needs its offsets.",
+    "look_alike_groups": "See with kafkagroups timeline which group the consumers use. If they have the wrong id, "
+    "stop them, correct it, and give the right group the newest offsets of the wrong one. If a command had it, stop "
+    "the consumers of the right group before you repeat the command.",
     "mixed_writers": "Let all brokers run the same Kafka version and inter.broker.protocol.version, so that the next "
     "coordinator of the partition can read its records.",
     "partition_count_changed": "Before a broker starts, stop the consumers of these groups, and note their newest "
-    "positions (kafkagroups stats PATH and kafkagroups report PATH --out FILE list the old and the new ones). After "
-    "the start, compare these positions with what the broker answers, and set older offsets to them with "
-    "kafka-consumer-groups.sh --reset-offsets. The count cannot be lowered, and the newest offsets are in the new "
-    "partitions: do not delete them.",
-    "skipped": "First save the group's offsets with kafkagroups rescue plan, because the offsets of a group without "
-    "members expire after offsets.retention.minutes. Then, before the change, stop the members, so that the group is "
-    "empty; members that start afterwards need a protocol that the other release has.",
+    "positions (kafkagroups stats lists the old and the new ones). After the start, set what is older with "
+    "kafka-consumer-groups.sh --reset-offsets. The newest offsets are in the new partitions: do not delete them.",
+    "skipped": "Save the group's offsets with kafkagroups rescue plan, because they expire once it has no members. "
+    "Then stop its members before the change; those that start afterwards need a protocol that the other release has.",
     "skipped_records": "Find out who committed this: a consumer that found no offset and began at the end "
     "(auto.offset.reset), a tool, or another program. Let another group read what lies between, or stop this group "
     "and set it back to the offset before: it then reads the later records again, too.",
-    "tombstones_stay": "Two passes remove a tombstone, delete.retention.ms apart: check that the cleaner runs "
-    "(log-cleaner.log) and that delete.retention.ms of __consumer_offsets is a day or less.",
-    "too_large": "Remove what stops the cleaner (the other findings, log-cleaner.log); if nothing stops it, lower "
-    "segment.bytes and min.cleanable.dirty.ratio of __consumer_offsets, so that it cleans earlier.",
     "two_writers": "Give each program a group id of its own: each of them continues at the other one's offset after a "
     "rebalance. kafkagroups stats --by writer shows how both commit.",
-    "unassigned_partition": "Read the log of the group's leader (with the new protocol: of the coordinator), which "
-    "computes the assignment: a member with another assignor, or metadata that miss the partition, can be the cause. "
-    "A restart of the leader computes it anew.",
+    "unassigned_partition": "Read the log of the group's leader (new protocol: of the coordinator) for a member with "
+    "another assignor, or metadata that miss the partition. A restart of the leader assigns anew.",
     "uncleaned": "Check log.cleaner.enable=true and cleanup.policy=compact. Repair the error in log-cleaner.log. Then, "
     "for a dead thread, change log.cleaner.threads; for an uncleanable partition, restart this broker.",
     "unrevoked_partition": "Look at this process: its poll loop or its rebalance listener is stuck, and none of its "
-    "partitions goes on. If you end it, the other members get them, at once if it leaves the group, and after its "
-    "session time-out if it is killed, and read again what it has not committed.",
+    "partitions goes on. If it ends, the others get them, at once if it leaves the group, and otherwise after its "
+    "session time-out.",
     "unsubscribed_offsets": "If no consumer comes back to this topic, delete them:",
     "zeros": "Before the broker starts, delete .kafka_cleanshutdown in its log.dirs, so that recovery cuts the zeros "
     "off; before a failover to it, restart it so.",

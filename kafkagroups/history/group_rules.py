@@ -27,7 +27,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple
-from unicodedata import category, name, normalize
+from unicodedata import category, normalize
 
 from kafkagroups.groups.expiration import DEFAULT_RETENTION_MS, FIRST_WITH_KIP_211, find_expirations
 from kafkagroups.groups.group import Group
@@ -37,7 +37,7 @@ from kafkagroups.history.event import MIN_STANDSTILL_MS, Recreation
 from kafkagroups.history.finding import GROUPS_TOOL, Finding, count_of, describe_time, list_groups, list_names
 from kafkagroups.history.passes import Partition
 from kafkagroups.history.stats import KnownGroup, Stats
-from kafkagroups.history.totals import describe_settings
+from kafkagroups.history.totals import describe_settings, find_shared
 from kafkagroups.loading.groups import GroupParts
 from kafkagroups.records.releases import Dialect
 
@@ -196,9 +196,8 @@ def find_recreated(signs: Iterable[tuple[int | None, str, Recreation]]) -> Itera
         what = f"Topic {topic} was created again{time}: {shown_by}. Commits of {list_groups(groups)} show it."
         remedy = (
             f"Do not set offsets of {topic} from before that time, by hand or from a rescue plan: their records are "
-            "gone, and a consumer would skip new ones or start at auto.offset.reset. If a group's first commit there "
-            "is high, it has skipped the first records: set it back to 0 if it needs them. A program with positions of "
-            "its own, outside Kafka, must forget those of the old topic first."
+            "gone. If a group's first commit there is high, it has skipped the first records: set it back to 0 if it "
+            "needs them. A program that keeps positions outside Kafka must forget those of the old topic first."
         )
         finding = Finding.make(partition, first.record, "topic_created_again", what, remedy, group=min(groups))
         yield finding if len(groups) == 1 else replace(finding, partition=None, offset=None, group=None)
@@ -380,40 +379,20 @@ def find_look_alikes(known_groups: Mapping[str, KnownGroup]) -> Iterator[Finding
             f"{group_id} ({'in a partition without a number' if number is None else f'partition {number}'})"
             for group_id, number in numbers.items()
         ]
-        what = f"These group ids look the same but are different groups: {', '.join(names)}. "
-        what += _describe_differences(sorted(group_ids))
+        spelled = ", ".join(f"'{group_id.encode('ascii', 'namereplace').decode()}'" for group_id in numbers)
+        what = f"These group ids look the same but are different groups: {', '.join(names)}. In ASCII: {spelled}."
         partition = known_groups[group_ids[0]].partition if len(set(numbers.values())) == 1 else None
         yield Finding.make(partition, None, "look_alike_groups", what)
 
 
-def _describe_differences(group_ids: list[str]) -> str:
-    sentences = []
-    for group_id in group_ids:
-        partly = "".join(each if each.isascii() and each.isprintable() else "…" for each in group_id)
-        unusual = [
-            f"{f'U+{ord(character):04X} {name(character, str())}'.rstrip()} at position {place}"
-            for place, (character, shown) in enumerate(zip(group_id, partly, strict=True), start=1)
-            if character != shown or character == "…"
-        ]
-        if unusual:
-            sentences.append(f"The one that reads {partly} has {list_names(unusual)}.")
-    spaces = [repr(group_id) for group_id in group_ids if group_id != group_id.strip()]
-    if spaces and not sentences:
-        sentences = [f"{len(spaces)} of them begin or end with a space ({', '.join(spaces)})."]
-    return " ".join(sentences) or "They differ in upper and lower case."
-
-
 def find_shared_instances(partition: Partition) -> Iterator[Finding]:
-    for (group, instance_id), found in partition.totals.static_members.items():
-        for series in found:
-            first = series.first
-            last = series.newest[-1]
-            if first is None:
-                continue
+    for (group, instance_id), replacements in partition.totals.static_members.items():
+        for shared in find_shared(replacements):
+            first, *_, last = shared
             what = (
-                f"Static member {instance_id} of group {group} got a new member id {series.settings.total()} times, "
-                f"from offset {first.offset} ({describe_time(first.timestamp_ms)}) to offset {last.offset} "
-                f"({describe_time(last.timestamp_ms)}). {describe_settings(series)}"
+                f"Static member {instance_id} of group {group} got a new member id {len(shared)} times, from offset "
+                f"{first.offset} ({describe_time(first.timestamp_ms)}) to offset {last.offset} "
+                f"({describe_time(last.timestamp_ms)}). {describe_settings(shared)}"
             )
             remedy = (
                 f"Find every process with group.instance.id={instance_id}, stop the one that does not belong to the "

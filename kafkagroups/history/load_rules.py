@@ -24,7 +24,7 @@ from itertools import groupby
 from kafkagroups.errors import BadBytes, InvalidLog, UsageError
 from kafkagroups.groups.replay import LogKeys, find_group_ids, read_keys
 from kafkagroups.history.cleanings import MAX_SIZE, is_whole, list_cleaned, load_alone
-from kafkagroups.history.finding import Finding, count_of, list_groups, list_names
+from kafkagroups.history.finding import Finding, count_of, describe_zeros, list_groups, list_names
 from kafkagroups.history.group_log import describe_conflict, load_group_logs
 from kafkagroups.history.passes import EVERY_TYPE, Follower, Partition
 from kafkagroups.history.transactions import abort_command
@@ -53,14 +53,10 @@ def find_zeros(partition: Partition) -> Iterator[Finding]:
     zeros = partition.loaded.zeros
     if zeros is None:
         return
-    outcomes = {start: judge_start(start, zeros, partition.dialect.coordinator) for start in Start}
-    if {*outcomes.values()} <= {Outcome.CUTS_ZEROS, Outcome.IGNORES_ZEROS}:
+    rules = partition.dialect
+    if {judge_start(start, zeros, rules.coordinator) for start in Start} <= {Outcome.CUTS_ZEROS, Outcome.IGNORES_ZEROS}:
         return
-    starts = "; ".join(f"{start.value}, it {outcome.value}" for start, outcome in outcomes.items())
-    what = (
-        f"{zeros.file} ends with {count_of(zeros.bytes, 'zero')} from byte {zeros.position} on, and it depends on "
-        f"the start what a Kafka {partition.dialect.kafka} broker does: {starts}."
-    )
+    what = describe_zeros(zeros, rules.coordinator, rules.kafka)
     remedy = ""
     if zeros.later_segments:
         remedy = (
@@ -167,10 +163,7 @@ class FailedLoad(Follower):
         rules = self.partition.dialect
         answers = "every request for them is answered NOT_COORDINATOR"
         if rules.coordinator == "classic":
-            answers = (
-                "the broker answers as if they had never existed: OffsetFetch returns -1 without an error, so "
-                "consumers start at auto.offset.reset"
-            )
+            answers = "the broker answers as if they had never existed, so consumers start at auto.offset.reset"
         lost = f"; {count_of(len(self.lost), 'group')} lost ({list_groups(self.lost)}): {answers}"
         what = f"A Kafka {rules.kafka} broker cannot load the partition: {error}{lost if self.lost else ''}."
         remedy = self._find_loading_releases()
@@ -218,9 +211,8 @@ class FailedLoad(Follower):
                 loading.append(f"the {coordinator} coordinator of {', '.join(ranges)}")
         if loading:
             return (
-                f"Releases that load this log: {' and '.join(loading)}. See their answers before you start one of "
-                "them: kafkagroups load PATH --coordinator COORDINATOR --kafka VERSION. An older release skips record "
-                "types that it does not know, and a cluster cannot always go back to it."
+                f"Releases that load this log: {' and '.join(loading)}. See their answers first (kafkagroups load PATH "
+                "--kafka VERSION): an older one skips unknown record types, and a cluster cannot always go back to it."
             )
         if is_tried:
             return "No release that this package knows loads this log."
@@ -241,9 +233,8 @@ class FailedLoad(Follower):
         else:
             why = f"partition {group.partition} has a group with the same id"
             remedy = (
-                "The partition count of __consumer_offsets was changed: kafkagroups load PATH says which partition "
-                "answers for the group. Restart the broker with the partitions in which the group belongs, or use "
-                "another release"
+                "The partition count of __consumer_offsets was changed: restart the broker with the partition in which "
+                "the group belongs (see kafkagroups load PATH), or use another release"
             )
         what = (
             f"A Kafka {self.partition.dialect.kafka} broker fails at the last step of the load ({error}). The log "

@@ -291,8 +291,8 @@ class OffsetEvents:
     def _is_newer(self, record: GroupRecord, other: GroupRecord) -> bool:
         return record.first_offset > other.first_offset if self.is_classic else record.offset > other.offset
 
-    def find_open_transactions(self) -> Iterator[tuple[GroupRecord, Event]]:
-        """Yield an event for each pending commit at the end of the log, with the record of the commit."""
+    def find_open_transactions(self) -> Iterator[Event]:
+        """Yield an event for each pending commit at the end of the log."""
         for producer_id, commits in self.pending.items():
             for key, record in commits.items():
                 offset = record.value.offset
@@ -300,7 +300,7 @@ class OffsetEvents:
                 if record.offset in self._deleted_pending:
                     what = f"{key}: {offset} was deleted, but producer {producer_id}'s transaction is open."
                 fields = {"to_offset": offset, "producer_id": producer_id}
-                yield record, self._event(record, "transaction_open", what, key, generation=None, **fields)
+                yield self._event(record, "transaction_open", what, key, generation=None, **fields)
 
     def delete(self, tombstones: list[GroupRecord], *, deletes_group: bool) -> Iterator[Event]:
         """Yield the events of the offset tombstones in one batch.

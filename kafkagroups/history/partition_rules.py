@@ -9,9 +9,6 @@
 - `deleted_segments`: the log does not begin at offset 0, and has no trace of the cleaner, which can empty its first
   segments. So retention or somebody has deleted them, or they were not copied. Or segments between others are missing,
   and the cleaner has not been there (`PartitionStats.lost_before`).
-- `too_large`: the partition has at least LARGE_BYTES, and less than a tenth of them are live.
-- `tombstones_stay`: more than half of at least MIN_TOMBSTONES records are tombstones, although the log is older than
-  twice delete.retention.ms.
 - `mixed_writers`: an older Kafka version wrote after a newer one, as after a downgrade. If the newer one wrote again
   after it, another program probably wrote the records (`foreign_records`).
 - `clock_jump`: a record is at least MIN_STEP_MS later than a later record. Only the largest step is reported.
@@ -49,6 +46,7 @@ from kafkagroups.history.finding import (
     REMEDIES,
     Finding,
     count_of,
+    describe_count_change,
     describe_duration,
     describe_time,
     list_groups,
@@ -56,13 +54,12 @@ from kafkagroups.history.finding import (
     time_or_none,
 )
 from kafkagroups.history.passes import Follower, Misplaced, Partition, list_readable
-from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, MovedOffset, PartitionStats, Stats, WriterRange
+from kafkagroups.history.stats import MovedOffset, PartitionStats, Stats, WriterRange
 from kafkagroups.history.totals import MAX_STEPS, StepBack
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.partition_count import PartitionCountChange, PartitionsOf
 from kafkagroups.log.batch import Batch
-from kafkagroups.log.cleaner import DELETE_RETENTION_MS
 from kafkagroups.log.segment_file import DEFAULT_PARTITION_COUNT, base_offset_of, partition_for
 from kafkagroups.log.segments import Log
 from kafkagroups.records.releases import LARGE_DECOMPRESSED_RECORD, Dialect
@@ -73,9 +70,6 @@ MIN_LEFT_OUT_MS = 60_000
 """Four times the default of log.cleaner.backoff.ms."""
 MAX_TRANSACTION_MS = 900_000
 """The default of transaction.max.timeout.ms."""
-LARGE_BYTES = 300 * 2**20
-"""Three segments of the default size."""
-MIN_TOMBSTONES = 1000
 
 
 def read_cleaner_times(log: Log, counts: PartitionStats) -> None:
@@ -118,9 +112,8 @@ def find_uncleaned(stats: Stats, rules: Dialect) -> Iterator[Finding]:
         remedy = REMEDIES["uncleaned"]
         if LARGE_DECOMPRESSED_RECORD.applies_to(rules.version):
             remedy += (
-                f" Kafka {rules.kafka} also gives a partition up at a record in a compressed "
-                "batch that is larger than max.decompressed.message.bytes (kafkagroups compact "
-                "--max-decompressed-message-bytes finds it): raise this setting, and restart the broker."
+                f" Kafka {rules.kafka} also gives a partition up at a record above max.decompressed.message.bytes "
+                "(kafkagroups compact --max-decompressed-message-bytes finds it): raise this setting, and restart it."
             )
         yield Finding.make(number, counts.cleaned_up_to or 0, "uncleaned", what, remedy)
 
@@ -150,53 +143,29 @@ def find_deleted_segments(partition: Partition) -> Iterator[Finding]:
         yield partition.finding(offset, "deleted_segments", what, command=command)
 
 
-def find_too_large(partition: Partition) -> Iterator[Finding]:
-    counts = partition.counts
-    if counts.bytes >= LARGE_BYTES and 10 * counts.live_bytes < counts.bytes:
-        what = (
-            f"The partition has {counts.bytes} bytes, but only {counts.live_bytes} are live; a broker needs about "
-            f"{counts.records / RECORDS_LOADED_PER_SECOND:.0f} s to load it."
-        )
-        yield partition.finding(None, "too_large", what)
-
-
-def find_staying_tombstones(partition: Partition) -> Iterator[Finding]:
-    counts = partition.counts
-    is_majority = counts.tombstones >= MIN_TOMBSTONES and 2 * counts.tombstones > counts.records
-    if is_majority and counts.span_ms > 2 * DELETE_RETENTION_MS:
-        what = (
-            f"{counts.tombstones} of {counts.records} records are tombstones that no pass of the cleaner has removed."
-        )
-        yield partition.finding(None, "tombstones_stay", what)
-
-
 def find_mixed_writers(partition: Partition) -> Iterator[Finding]:
-    between: list[WriterRange] = []
-    newest_before: WriterRange | None = None
     ranges = partition.counts.written_by_ranges
+    between: list[WriterRange] = []
+    """Older records between newer ones."""
     for index, part in enumerate(ranges[1:], start=1):
         newest = max(ranges[:index], key=lambda each: each.writers.since)
         if part.writers.until > newest.writers.since:
             continue
-        if any(part.writers.until <= later.writers.since for later in ranges[index + 1 :]):
-            between.append(part)
-            newest_before = newest_before or newest
-            continue
-        what = (
-            f"An older Kafka version ({part.versions.strip()}) wrote from offset {part.first} on, after a newer one "
-            f"({newest.versions.strip()})."
-        )
-        yield partition.finding(part.first, "mixed_writers", what)
-        break
-    if newest_before is None:
+        if not any(part.writers.until <= later.writers.since for later in ranges[index + 1 :]):
+            what = (
+                f"An older Kafka version ({part.versions.strip()}) wrote from offset {part.first} on, after a newer "
+                f"one ({newest.versions.strip()})."
+            )
+            yield partition.finding(part.first, "mixed_writers", what)
+            break
+        between.append(part)
+    if not between:
         return
-    # Older records stand between newer ones.
-    places = [f"{part.first}" if part.first == part.last else f"{part.first} to {part.last}" for part in between]
     first = between[0]
+    places = [f"{part.first}" if part.first == part.last else f"{part.first} to {part.last}" for part in between]
     what = (
         f"Another program may have written the records at {list_names(places)} into the topic. They have the form "
-        f"of an older Kafka version ({first.versions.strip()}), and a newer one ({newest_before.versions.strip()}) "
-        "wrote before and after them."
+        f"of an older Kafka version ({first.versions.strip()}), and a newer one wrote before and after them."
     )
     remedy = (
         f"Look at these records: kafkagroups dump PARTITION --from {first.first} --until {first.last + 1}. If "
@@ -273,10 +242,7 @@ class ClockJump(Follower):
         until = self._early[-1] + 1
         command = ["kafkagroups", "dump", self.partition.log.path, "--from", str(first), "--until", str(until)]
         if len(self._leader_epochs) == 1:
-            what += (
-                " The same leader appended their neighbours, so its clock was right, and another program wrote these "
-                "records into the topic, with a time of its own."
-            )
+            what += " The same leader appended their neighbours, so another program wrote them, with its own times."
             remedy = "Find the program, and take away its right to write to __consumer_offsets. This shows its records:"
         else:
             what += " So the clock of the broker that led the partition then was wrong, or another program wrote them."
@@ -305,19 +271,15 @@ class ClockJump(Follower):
             until = ("--until", str(self._late[0]))
             command = ["kafkagroups", "load", self.partition.log.path, *self.partition.rule_options, *until]
             remedy += (
-                " Before these groups start again, set the offsets that should not have expired. If a group has "
-                "committed since, its timeline says what it read again or skipped; setting it back repeats what came "
-                "later. This shows the offsets before the range:"
+                " Before these groups start again, set the offsets that should not have expired, after the timeline of "
+                "a group that has committed since. This shows the offsets before the range:"
             )
         else:
-            remedy += (
-                " If a clock is still ahead, the next check for expired offsets can delete the offsets of groups "
-                "without members."
-            )
+            remedy += " If it is still ahead, the next check can delete the offsets of groups without members."
         return self.partition.finding(self._late[0], "clock_jump", what, remedy, command=command)
 
 
-RULES = (find_deleted_segments, find_too_large, find_staying_tombstones, find_mixed_writers)
+RULES = (find_deleted_segments, find_mixed_writers)
 """The rules that need no second pass."""
 
 
@@ -404,19 +366,15 @@ def describe_misplaced(partition: Partition) -> Iterator[Finding]:
     if misplaced.same_until:
         home, same_until = max(misplaced.same_until.items(), key=lambda pair: pair[1])
         what += (
-            f" Up to offset {same_until}, this log is a copy of the beginning of partition {home}: somebody has "
-            "put its files into the wrong folder. The own older records of this partition are missing."
+            f" Up to offset {same_until}, this log is a copy of the beginning of partition {home}, put into the wrong "
+            "folder. The own older records of this partition are missing."
         )
         remedy = (
-            f"Do not restart the broker before the folder is right, because {old_answers} after each start. Stop the "
-            "consumers of all groups of both partitions, stop the broker, copy both folders, and restore the files of "
-            f"partition {partition.number}. Then compare the offsets with kafkagroups load before the consumers start."
+            f"Do not restart the broker before the folder is right, because {old_answers}. Stop the consumers of both "
+            f"partitions and the broker, copy both folders, and restore the files of partition {partition.number}."
         )
     else:
-        what += (
-            " Either the partition count was changed, or files of another partition were put into this folder: "
-            f"{old_answers}."
-        )
+        what += f" Either the partition count was changed, or files of another partition are here: {old_answers}."
         remedy = (
             "Before a broker starts with this folder, look up offsets.topic.num.partitions, and where the folder "
             "came from. Until it is clear, keep the consumers of these groups stopped, and change no file."
@@ -432,11 +390,9 @@ def find_count_change(change: PartitionCountChange) -> Finding:
     Source: GroupMetadataManager.loadGroup (3.9); GroupCoordinatorService.topicPartitionFor (4.x).
     """
     what = (
-        f"The topic's partition count was changed from {change.describe_old_counts()} to {change.to_count}, at the "
-        f"latest at {describe_time(change.since_ms)}. "
-        f"The records of {count_of(len(change.groups), 'group')} ({list_names(change.groups)}) are in two partitions. "
-        "After a start, a broker with the classic coordinator answers from the partition that it loads first, which "
-        "can be the old one; the new coordinator ignores offsets that are only in the old one."
+        f"{describe_count_change(change, change.groups)} After a start, a broker with the classic coordinator answers "
+        "from the partition that it loads first, which can be the old one; the new coordinator ignores offsets that "
+        "are only in the old one."
     )
     return Finding.make(None, None, "partition_count_changed", what)
 

@@ -37,9 +37,8 @@ SAME_MEMBERS_REMEDY = (
     "each time, and so does a leader that joins again."
 )
 JOINS_REMEDY = (
-    "Read this client's log: a poll that takes longer than max.poll.interval.ms needs fewer records (max.poll.records) "
-    "or a longer interval, a session that expires needs a longer session.timeout.ms, and a process that crashes needs "
-    "its error mended."
+    "Read this client's log: it crashes, a poll takes longer than max.poll.interval.ms (lower max.poll.records, or "
+    "lengthen the interval), or its session expires (lengthen session.timeout.ms)."
 )
 INSTANCE_REMEDY = "If two processes have this group.instance.id, give each one its own."
 

@@ -16,7 +16,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, chain, groupby, pairwise
+from itertools import accumulate, groupby, pairwise
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkagroups.errors import UsageError
@@ -425,10 +426,7 @@ def build_history(
                 history.group.topic_names[topic_id] = step.key.topic
     if not later:
         return history
-    parts: list[list[Event]] = []
-    """The events of each hole, marker and batch."""
-    part_of: dict[int, list[Event]] = {}
-    """The part of each pending commit, by Python's `id` of its record."""
+    events: list[Event] = []
     times = [getattr(step, "timestamp", NO_TIMESTAMP) for step in steps]
     earliest = [*accumulate((MAX_INT64 if time == NO_TIMESTAMP else time for time in reversed(times)), min)]
     for _, run in groupby(steps, key=lambda step: getattr(step, "batch_offset", id(step))):
@@ -438,10 +436,10 @@ def build_history(
         place = first.first if isinstance(first, Hole) else first.offset
         offsets.is_classic = classic_ranges[max(0, bisect_right(firsts, place) - 1)][1]
         if isinstance(first, Hole):
-            parts.append([describe_gap(partition, first, later.values(), start_offset, replaced, gaps)])
+            events.append(describe_gap(partition, first, later.values(), start_offset, replaced, gaps))
             offsets.note_hole()
         elif isinstance(first, Marker):
-            parts.append(list(offsets.end_transaction(first)))
+            events += offsets.end_transaction(first)
         else:
             records = [step for step in batch if isinstance(step, GroupRecord)]
             for record in records:
@@ -450,12 +448,11 @@ def build_history(
                 if not record.is_pending:
                     replaced = seen.get(key, replaced)
                     seen[key] = record.offset
-            parts.append(list(history.apply_batch(records)))
-            part_of |= {id(record): parts[-1] for record in records if record.is_pending}
+            events += history.apply_batch(records)
     # An open transaction is known only at the end of the log, but its event belongs to its first record.
-    for record, event in offsets.find_open_transactions():
-        part_of[id(record)].append(event)
-    history.events += [replace(e, what=what) if (what := offsets.decided.get(e.offset)) else e for e in chain(*parts)]
+    opened = list(offsets.find_open_transactions())
+    events = sorted([*events, *opened], key=attrgetter("offset")) if opened else events
+    history.events += [replace(each, what=offsets.decided.get(each.offset, each.what)) for each in events]
     return history
 
 

@@ -59,71 +59,58 @@ class Replacement(NamedTuple):
     settings: Settings
 
 
-@dataclass
-class Series:
-    """The replacements of an instance id, each within ALTERNATING_MS of the one before.
-
-    From `first` on, they fulfil the rule; `settings` counts them by their settings, and `switches` how often these
-    change.
-    """
-
-    newest: deque[Replacement] = field(default_factory=lambda: deque(maxlen=MIN_REPLACEMENTS))
-    first: Replacement | None = None
-    switches: int = 0
-    settings: Counter[Settings] = field(default_factory=Counter)
-
-    def add(self, replacement: Replacement) -> None:
-        self.newest.append(replacement)
-        if self.first is not None:
-            self._count(self.newest[-2], replacement)
-        elif len(self.newest) == MIN_REPLACEMENTS and _is_shared(self.newest):
-            self.first = self.newest[0]
-            for before, each in pairwise([self.first, *self.newest]):
-                self._count(before, each)
-
-    def _count(self, before: Replacement, replacement: Replacement) -> None:
-        self.switches += before.settings != replacement.settings
-        self.settings[replacement.settings] += 1
-
-
-class StaticMembers(dict[tuple[str, str], list[Series]]):
-    """The series of each group and instance id whose members were replaced. Memory follows the ids, not the records."""
+class StaticMembers(dict[tuple[str, str], list[Replacement]]):
+    """The replacements of each group and instance id."""
 
     def add(self, offset: int, timestamp_ms: int, record: Record, indexes: Iterable[int]) -> None:
         """Note a record of a group. The members with these indexes have new ids."""
         assert isinstance(record.key, GroupMetadataKey) and isinstance(record.value, GroupMetadataValue)
         for index in indexes:
             member = record.value.members[index]
-            series = self.setdefault((record.key.group, member.group_instance_id or ""), [])
-            if not series or timestamp_ms - series[-1].newest[-1].timestamp_ms > ALTERNATING_MS:
-                series[:] = [*(each for each in series if each.first is not None), Series()]
             settings = read_member(member, record.value.protocol_type).settings
-            series[-1].add(Replacement(offset, timestamp_ms, (*settings.items(),)))
+            replacements = self.setdefault((record.key.group, member.group_instance_id or ""), [])
+            replacements.append(Replacement(offset, timestamp_ms, (*settings.items(),)))
 
 
-def _is_shared(series: Sequence[Replacement]) -> bool:
-    span_ms = series[-1].timestamp_ms - series[0].timestamp_ms
-    settings = [replacement.settings for replacement in series]
+def find_shared(replacements: Iterable[Replacement]) -> Iterator[list[Replacement]]:
+    """Yield replacements, each within ALTERNATING_MS of the one before, that fulfil the rule from the first one on."""
+    runs: list[list[Replacement]] = []
+    for each in replacements:
+        if not runs or each.timestamp_ms - runs[-1][-1].timestamp_ms > ALTERNATING_MS:
+            runs.append([])
+        runs[-1].append(each)
+    for run in runs:
+        for start in range(len(run) - MIN_REPLACEMENTS + 1):
+            if _is_shared(run[start : start + MIN_REPLACEMENTS]):
+                yield run[start:]
+                break
+
+
+def _is_shared(replacements: Sequence[Replacement]) -> bool:
+    span_ms = replacements[-1].timestamp_ms - replacements[0].timestamp_ms
+    settings = [replacement.settings for replacement in replacements]
     alternates = len(set(settings)) == 2 and all(earlier != later for earlier, later in pairwise(settings))
     return span_ms <= FAST_MS or (span_ms <= ALTERNATING_MS and alternates)
 
 
-def describe_settings(series: Series) -> str:
+def describe_settings(replacements: Sequence[Replacement]) -> str:
     """Return what differs between the records, and what it means."""
-    counts = series.settings
+    settings_of = [replacement.settings for replacement in replacements]
+    counts = Counter(settings_of)
     if len(counts) == 1:
         return (
             "All these records have the same settings. Either two processes have this instance id and fence each "
             "other, or one process starts again and again."
         )
     different = [len(set(values)) > 1 for values in zip(*counts, strict=True)]
-    ends = {"the first": series.first and series.first.settings, "the last": series.newest[-1].settings}
     lines = []
     for settings, count in counts.items():
+        ends = {"the first": settings_of[0], "the last": settings_of[-1]}
         times = [count_of(count, "time"), *(place for place, of_end in ends.items() if of_end == settings)]
         shown = [f"{name} {setting}" for name, setting in compress(settings, different)]
         lines.append(f"{', '.join(shown)} ({', '.join(times)})")
-    meaning = "Two processes have this instance id and fence each other. " if series.switches >= MIN_SWITCHES else ""
+    switches = sum(before != after for before, after in pairwise(settings_of))
+    meaning = "Two processes have this instance id and fence each other. " if switches >= MIN_SWITCHES else ""
     more = "; …" if len(lines) > SETTINGS_SHOWN else ""
     text = f"{meaning}The records have different settings: {'; '.join(lines[:SETTINGS_SHOWN])}{more}."
     hosts = {dict(settings)["host"] for settings in counts}

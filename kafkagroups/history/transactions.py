@@ -36,7 +36,7 @@ from kafkagroups.history.finding import TRANSACTIONS_TOOL, Finding, count_of, de
 from kafkagroups.history.passes import Follower, Partition
 from kafkagroups.history.stats import OpenTransaction, Stats
 from kafkagroups.log.batch import Batch
-from kafkagroups.log.cleaner import ProducerStates, add_batch, read_marker
+from kafkagroups.log.cleaner import read_marker
 from kafkagroups.records.releases import Version
 from kafkagroups.records.serde import ControlType, decode_end_transaction_marker
 
@@ -129,19 +129,18 @@ def find_hanging(stats: Stats, version: Version) -> Iterator[Finding]:
         if not is_hanging:
             end = describe_time(transaction.since_ms + HANGING_MS)
             remedy = (
-                "Usually this ends by itself: by the producer, or by a coordinator, which aborts it after its "
-                f"transaction.timeout.ms, which the log does not contain (by default at {end}). Until then, consumers "
-                f"of {list_names(transaction.groups_with_members)} that start or get other partitions wait. If the "
-                "producer is gone, this time-out ends it, or one that starts with its transactional.id. Look at "
-                "the log again after that time."
+                "Usually this ends by itself: by the producer, by one that starts with its transactional.id, or after "
+                f"its transaction.timeout.ms, which is not in the log (by default at {end}). Until then, consumers of "
+                f"{list_names(transaction.groups_with_members)} that start or get other partitions wait. Look again "
+                "after that time."
             )
             yield Finding.make(number, first_offset, "open_transaction", what, remedy, group=group)
             continue
         if is_late:
             what += (
                 f" It began {delay_ms / 1000:.1f} s after the marker at offset {transaction.aborted_at}, which aborted "
-                f"another transaction of the same producer and epoch ({transaction.producer_epoch}). This is how a "
-                "commit looks that arrived after the end of its transaction: then no coordinator ends it."
+                f"another transaction of the same producer and epoch ({transaction.producer_epoch}): so its commit can "
+                "have arrived after its end, and then no coordinator ends it."
             )
         command = abort_command(number, version, transaction)
         yield Finding.make(number, first_offset, "hanging_transaction", what, group=group, command=command)
@@ -155,7 +154,8 @@ def abort_command(partition: object, version: Version, transaction: OpenTransact
     Source: TransactionsCommand.AbortTransactionCommand (4.x), DescribeProducersRequest.json.
     """
     if version >= FIRST_WITH_DESCRIBE_PRODUCERS:
-        return _join_abort(partition, start_offset="OFFSET" if transaction is None else transaction.first_offset)
+        first_offset = "OFFSET" if transaction is None else transaction.first_offset
+        return _describe_abort(partition, "--start-offset", first_offset)
     if transaction is None:
         return _abort_producer(partition, "ID", "EPOCH", "EPOCH")
     epochs = (transaction.producer_epoch or 0, transaction.coordinator_epoch)
@@ -163,13 +163,14 @@ def abort_command(partition: object, version: Version, transaction: OpenTransact
 
 
 def _abort_producer(partition: object, number: object, epoch: object, coordinator_epoch: object) -> list[str]:
-    return _join_abort(partition, producer_id=number, producer_epoch=epoch, coordinator_epoch=coordinator_epoch)
+    epochs = ("--producer-epoch", epoch, "--coordinator-epoch", coordinator_epoch)
+    return _describe_abort(partition, "--producer-id", number, *epochs)
 
 
-def _join_abort(partition: object, **options: object) -> list[str]:
-    number = "PARTITION" if partition is None else str(partition)
-    words = [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-    return [*TRANSACTIONS_TOOL, "abort", "--topic", "__consumer_offsets", "--partition", number, *words]
+def _describe_abort(partition: object, *words: object) -> list[str]:
+    number = "PARTITION" if partition is None else partition
+    place = ("--topic", "__consumer_offsets", "--partition", number)
+    return [*TRANSACTIONS_TOOL, "abort", *map(str, (*place, *words))]
 
 
 class EndlessCommits(Follower):
@@ -187,19 +188,18 @@ class EndlessCommits(Follower):
             for producer_id, offsets in pending.items()
             if producer_id not in open_producers
         ]
-        self._states = ProducerStates()
+        self._epochs: dict[int, int] = {}
         self.producers = {producer_id for _, producer_id, _ in self._pending}
         self.last_offset = partition.loaded.next_offset - 1
 
     def follow(self, batch: Batch) -> None:
-        add_batch(self._states, batch)
+        self._epochs[batch.producer_id] = batch.producer_epoch
 
     def find(self) -> Iterator[Finding]:
         """Yield a finding for each group and producer with such commits."""
         for group_id, producer_id, offsets in self._pending:
-            state = self._states.producers.get(producer_id)
-            if state is not None and state.txn_first_offset is None:
-                yield self._describe(group_id, producer_id, state.epoch, offsets)
+            if producer_id in self._epochs:
+                yield self._describe(group_id, producer_id, self._epochs[producer_id], offsets)
 
     def _describe(self, group_id: str, producer_id: int, epoch: int, offsets: PartitionOffsets) -> Finding:
         keys = sorted(offsets, key=lambda key: offsets[key].record_offset)
@@ -207,8 +207,7 @@ class EndlessCommits(Follower):
         what = (
             f"Group {group_id} has {count_of(len(keys), 'pending commit')} ({list_names(keys)}) of producer "
             f"{producer_id} without a transaction, from offset {first_offset} on. So no marker ends what is pending: "
-            "clients that fetch stable offsets get UNSTABLE_OFFSET_COMMIT, also after a restart. The last stable "
-            "offset does not show it."
+            "clients that fetch stable offsets get UNSTABLE_OFFSET_COMMIT, also after a restart."
         )
         command = _abort_producer(self.partition.number, producer_id, epoch, 0)
         deletion = "Stop the group's consumers, delete its offsets (kafka-consumer-groups.sh), commit again. Or write"

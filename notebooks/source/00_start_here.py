@@ -107,7 +107,7 @@ course.check("next_record", next_record)
 # - **Line 5** makes the consumer a member of the group, so the consumer gets a share of the partitions of `orders`.
 # - **Line 7**: `poll` returns the next records of these partitions.
 # - **Line 10** commits the position after these records. `commitAsync` does not wait for the answer; `commitSync` does.
-# - **Lines 1 and 2** run in a [*rebalance*](../docs/handbook/glossary.md#rebalance), which divides the partitions again, for example when a consumer joins. Before the consumer gives up partitions, `poll` calls this function, which commits the last position. So the next reader continues exactly there.
+# - **Lines 1 and 2** are called by `poll` in a [*rebalance*](../docs/handbook/glossary.md#rebalance), which divides the partitions again, for example when a consumer joins. They commit the last position before the consumer gives up its partitions, so the next reader continues exactly there.
 
 # %% [markdown]
 # ## Read but not committed
@@ -126,7 +126,7 @@ course.check("next_record", next_record)
 #  poll()       commits 17, and returns the records from 17 on
 # ```
 #
-# The second `poll` assumes that the first one's records are done. This is true if your loop processes all records before it calls `poll` again. If the loop hands them to another thread, 17 may be committed while that thread still works, and a crash then skips the rest. Such a program needs `enable.auto.commit=false`, and commits an offset only when all records before it are done.
+# With the second `poll`, your program says that the records of the first `poll` are done. This is true if your loop processes all records before it calls `poll` again. If the loop hands them to another thread, 17 may be committed while that thread still works, and a crash then skips the rest. Such a program needs `enable.auto.commit=false`, and commits an offset only when all records before it are done.
 
 # %% [markdown]
 # ## Exercise: three crashes
@@ -202,11 +202,16 @@ home_of_promo = ...
 course.check("home_of_promo", home_of_promo)
 
 # %% [markdown]
+# ## Two coordinators
+#
+# So far, a *coordinator* was a broker. Its code that manages groups, the *group coordinator*, was rewritten for Kafka 4.0, so there are two. The lessons teach the [*new coordinator*](../docs/handbook/glossary.md#new-coordinator) of 4.x; a section near the end of each lesson says what the [*classic coordinator*](../docs/handbook/glossary.md#classic-coordinator), up to 3.9, does differently. The notebooks do not run Kafka: they contain a *model* of each coordinator, a Python program that follows its rules.
+
+# %% [markdown]
 # ## The same bytes, the same answers
 #
 # One night, the shop's brokers were killed, and this course has the files from their disks. `kg.load` rebuilds all groups of the shop from these files, as a broker does when it starts.
 #
-# In the table, a `Stable` group has members. An `Empty` group has none, but it can have offsets. `mailer` and `promo` are missing, because they were deleted before that night.
+# In the table, a `Stable` group has members. An `Empty` group has none, but it can have offsets.
 
 # %%
 groups = kg.load(course.find_data("harbour/4.3.1"), coordinator="new")
@@ -217,7 +222,7 @@ for name in sorted(groups):
     print(f"{name:<12} {group.state.value:<7} {len(group.members):>7} {len(group.offsets):>8}")
 
 # %% [markdown]
-# Are these groups right? A real 4.3.1 broker was started on the same files, and a client asked it for all offsets. The next cell prints its answers about two groups. The ✓ means that its answers about *all* groups agree with ours:
+# Are these groups right? A real 4.3.1 broker was started on the same files, and a client asked it for all offsets. The next cell prints its answers about two groups. The ✓ compares *all* groups, not only these two: the broker and `kg.load` gave the same offsets:
 
 # %%
 answered = course.read_answers("harbour/4.3.1")["offsets"]
@@ -228,11 +233,6 @@ for name in ["billing", "dashboard"]:
 
 ours = course.fetch_offsets(groups, answered)
 course.compare_with_broker(ours, answered, "4.3.1")
-
-# %% [markdown]
-# ## Two coordinators
-#
-# So far, a *coordinator* was a broker. Its code that manages groups, the *group coordinator*, was rewritten for Kafka 4.0, so there are two. The lessons teach the [*new coordinator*](../docs/handbook/glossary.md#new-coordinator) of 4.x; a section near the end of each lesson says what the [*classic coordinator*](../docs/handbook/glossary.md#classic-coordinator), up to 3.9, does differently. The notebooks do not run Kafka: they contain a *model* of each coordinator, a Python program that follows its rules.
 
 # %% [markdown]
 # ## Your progress

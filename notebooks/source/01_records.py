@@ -191,11 +191,11 @@ for member in group.members:
 # %% [markdown]
 # ## The versions of a commit
 #
-# A record stays in the log until a newer one replaces it. So a broker must read all versions of a commit's value:
+# A record stays in the log until a newer one replaces it. So a broker must be able to read every version of a commit's value:
 #
 # | value version | written by | what changed |
 # |---|---|---|
-# | 0 | Kafka 0.8.2, with a key of type 0, which later releases still read | offset, metadata, commit timestamp |
+# | 0 | Kafka 0.8.2, in a record of type 0, which later releases still read | offset, metadata, commit timestamp |
 # | 1 | 0.9 to 2.0 | one more field: the *expire timestamp*, after which the offset may be deleted |
 # | 2 | no release | |
 # | 3 | 2.1 to 4.0 | no expire timestamp; a leader epoch after the offset |
@@ -221,7 +221,7 @@ course.reveal("version_of_stock_audit", version_of_stock_audit, audit.value_vers
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# Only version 1 has a field for an expire timestamp. So every release since 0.9, 4.1 and later included, writes version 1 if a commit has a retention time. Version 1 has no topic id.
+# Only version 1 has a field for an expire timestamp. So if a commit has a retention time, every release since 0.9 writes version 1, and so does 4.3.1. Version 1 has no topic id.
 #
 # </details>
 #

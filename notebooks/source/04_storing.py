@@ -43,7 +43,7 @@ print(f"records in the log: {appended}; the client's answer: {answer}")
 #
 # The coordinator now has two states in memory:
 #
-# - The **newest state** already has the offset 5. Requests that change the group use this state: a deletion of the group, for example, must also delete the 5.
+# - The **newest state** already has the offset 5. Requests that change the group use this state: if the group is deleted now, the 5 must be deleted, too.
 # - The [**snapshot**](../docs/handbook/glossary.md#snapshot) is the last state that the replicas have confirmed, so it does not have the offset 5. The coordinator answers fetches from the snapshot.
 #
 # *Predict*: another client fetches the offset of `orders-0` now. Which offset does it receive? −1 means that nothing is committed.
@@ -96,7 +96,7 @@ course.CommitAndPowerCut()
 #
 # If the replicas have not confirmed a batch after 5 seconds (`offsets.commit.timeout.ms`), the commit **times out**: the client gets an error, although the record is in the log.
 #
-# *Predict*: 5 is committed, and the commit of 6 times out. Which offset does a fetch from this broker return? And which offset does the next broker return, if its copy of the log has the record of 6? Write a pair, for example `(1, 2)`. (In the table, `log ←` stands before a record that the broker wrote.)
+# *Predict*: 5 is committed, and the commit of 6 times out. Which offset does a fetch from this broker return? And which offset does the next broker return, if its copy of the log has the record of 6? Write a pair, for example `(1, 2)`. (In the table, `log ←` marks a record that the broker wrote, and *waits, then* an answer that came later.)
 
 # %%
 # prediction
@@ -140,7 +140,7 @@ with course.fold("this_and_next", this_and_next, (this_broker, next_broker)):
 # | the newest state | stays at 6 | goes back to 5 |
 # | a fetch returns | 5, and 6 as soon as the replicas confirm it | 5 |
 #
-# In both cases, a timeout or too few replicas in sync, the client gets the same error: `COORDINATOR_NOT_AVAILABLE`. So it cannot know whether the record is in the log. Repeating the commit settles the doubt, so `commitSync` sends it again. If the answer is then `NONE`, this broker and the next one return the same offset.
+# In both cases, a timeout or too few replicas in sync, the client gets the same error: `COORDINATOR_NOT_AVAILABLE`. So it cannot know whether the record is in the log. Repeating the commit settles the doubt, so `commitSync` sends it again. Once the repeated commit is answered `NONE`, all replicas in sync have it, so this and the next broker return the same offset.
 
 # %% [markdown]
 # ## How many copies a NONE means
@@ -220,7 +220,7 @@ with course.fold("in_the_end", in_the_end, int(crossed.steps[-1].answers[0].remo
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# The place in the log decides. The coordinator remembers one number: up to where its log is confirmed. If 7 is confirmed, everything before 7 is confirmed, too, so the later confirmation of 6 changes nothing. A broker that loads this log also finds 7 at its end.
+# The place in the log decides. The coordinator remembers one number, the offset up to which its log is confirmed. If 7 is confirmed, everything before 7 is confirmed, too, so the later confirmation of 6 changes nothing. A broker that loads this log also finds 7 at its end.
 #
 # </details>
 #

@@ -3,7 +3,7 @@
 #
 # **Why does a broker never read the topic when a consumer asks for its offset?**
 #
-# **Which Kafka:** every 4.x, with the new *group coordinator*. If 4.3.1 and 3.9.2 agree, a row of a table has one answer for both. **Which groups:** all consumer groups.
+# **Which Kafka:** every 4.x, with the new *group coordinator*. **Which groups:** all consumer groups.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -24,7 +24,7 @@
 # %% [markdown]
 # ## Question 1: who coordinates my group?
 #
-# Only the broker that leads the group's partition has the group in memory, and while the broker loads the partition, this memory is incomplete. If it answered "nothing committed" during the load, the consumer would start in the wrong place. So a leader that is still loading refuses, and so does a broker that is not the leader, each with an error of its own. Here, a broker loses the leadership of the group's partition and gets it back:
+# Only the broker that leads the group's partition has the group in memory, and while the broker loads the partition, this memory is incomplete. If it answered "nothing committed" during the load, the consumer would start in the wrong place. So a leader that is still loading answers with an error, and a broker that is not the leader with another one. Here, a broker loses the leadership of the group's partition and gets it back:
 
 # %%
 from kafkagroups import course
@@ -46,7 +46,32 @@ def move_away_and_back(broker):
 course.compare_brokers(move_away_and_back)
 
 # %% [markdown]
-# After `NOT_COORDINATOR`, the client asks again who the coordinator is, because it is normally another broker now. After `COORDINATOR_LOAD_IN_PROGRESS`, the client waits and asks the same broker again. Meanwhile, Java's `poll` returns no records and throws nothing.
+# (A row with one answer means that 4.3.1 and 3.9.2 give the same answer.) After `NOT_COORDINATOR`, the client asks again who the coordinator is, because it is normally another broker now. After `COORDINATOR_LOAD_IN_PROGRESS`, the client waits and asks the same broker again. Meanwhile, Java's `poll` returns no records and throws nothing.
+
+# %% [markdown]
+# ## A restart, second by second
+#
+# We restarted a real 4.3.1 broker, and kept sending it three requests. A line is printed whenever an answer changes:
+
+# %%
+import json
+
+shop = course.find_data("harbour/4.3.1")
+with open(f"{shop}/acts.json") as file:
+    steps = json.load(file)
+
+answers = next(step["answer"] for step in steps if "started again" in step["step"])
+print(f"{'ms':>6}  {'FindCoordinator':<24}{'OffsetFetch billing':<22}ListGroups")
+for answer in answers:
+    first = answer.get("connection") or answer["FindCoordinator"]
+    print(f"{answer['ms']:>6}  {first:<24}{answer.get('OffsetFetch billing', ''):<22}{answer.get('ListGroups', '')}")
+
+# %% [markdown]
+# For 12 seconds, the broker is not up yet. Then:
+#
+# - **FindCoordinator** only looks up the partition's leader.
+# - **OffsetFetch** needs only the group's own partition, which was loaded between two of our requests.
+# - **ListGroups**, the list of a broker's groups, needs *all* partitions. **An empty list right after a start proves nothing**: before the load begins, the broker does not know which partitions it leads, and answers `NONE` with 0 groups.
 
 # %% [markdown]
 # ## Question 2: where do I continue?
@@ -56,7 +81,6 @@ course.compare_brokers(move_away_and_back)
 # %%
 from pathlib import Path
 
-shop = course.find_data("harbour/4.3.1")
 logs = course.ReadCountingLogs(shop)
 broker = course.start_broker(logs, kafka="4.3.1")
 loaded = logs.records_read
@@ -134,8 +158,6 @@ course.compare_brokers(ask_all_and_by_name, authorize=may_see)
 
 # %% [markdown]
 # For a fetch **by name**, the coordinator goes through the client's list of partitions, so each of them has an offset, −1 or an error in the answer. For a fetch of **all**, it goes through its committed offsets, and leaves out those that the client may not see. So a monitor with too few permissions shows too few offsets, and no error.
-#
-# ListGroups, the list of a broker's groups, misleads, too: right after a start, it can be empty without an error.
 
 # %% [markdown]
 # ## Why the answer can be −1
@@ -152,7 +174,7 @@ course.compare_brokers(ask_all_and_by_name, authorize=may_see)
 # %% [markdown]
 # ## Exercise: a decision
 #
-# A monitor reports that `billing` has lost its offset for `orders-0`. Which answer proves that the offset is lost?
+# A monitor reports that `billing` has lost its offset for `orders-0`. Which answer proves that the coordinator has no such offset?
 #
 # - **A**: One second after the broker's start, ListGroups returned `NONE` and a list without `billing`.
 # - **B**: OffsetFetch for all partitions returned an empty list and `NONE`. The client that asked has permissions for groups, but not for topics.
@@ -178,8 +200,8 @@ course.check("proof_of_loss", proof_of_loss)
 #
 # | if the coordinator answered | this could happen next |
 # |---|---|
-# | 5, the confirmed offset | The replicas confirm 6. Record 5 was already processed, and this consumer processes it again. |
-# | 6, the offset in flight | This consumer goes on at 6. The broker crashes, 6 is lost, and the next coordinator knows only 5. So the consumer is at a place that no broker remembers, and the group's offset is behind what it has processed. |
+# | 5, the confirmed offset | The replicas confirm 6. Another consumer had already processed record 5, and this one processes it again. |
+# | 6, the offset in flight | This consumer goes on at 6. The broker crashes, 6 is lost, and the next coordinator knows only 5. If this consumer then dies before its next commit, its successor processes record 5 again. |
 #
 # So a coordinator of 4.x lets a stable fetch **wait** until the replicas have confirmed 6. Then 6 can no longer be lost:
 
@@ -293,7 +315,7 @@ course.Failover()
 #
 # The consumer asks B, with `OffsetForLeaderEpoch`, where epoch 3 ends. B has a list of epochs, each with its first offset: `[(0, 0), (3, 20), (4, 40)]`. Epoch 3 ends where epoch 4 begins, at 40. The consumer continues at the smaller of its offset and the end of the epoch, so at 40.
 #
-# **An epoch ends at the first offset of the next higher epoch in the list.** The rule is the same for an epoch that is not in the list: the leaders of epochs 1 and 2 wrote nothing, so both end at 20, where epoch 3 begins. The highest epoch ends at the end of the log.
+# **An epoch ends at the first offset of the next higher epoch in the list.** The same rule gives an answer for an epoch that is not in the list. The leaders of epochs 1 and 2 wrote nothing, so the next higher epoch in the list is 3, and the answer is 20. The highest epoch ends at the end of the log.
 #
 # An offset that an operator has set with `kafka-consumer-groups.sh` has no leader epoch, so the consumer does not ask.
 
@@ -315,30 +337,6 @@ three_restarts = ...
 # %%
 course.check("three_restarts", three_restarts)
 # course.hint("three_restarts")
-
-# %% [markdown]
-# ## A restart, second by second
-#
-# We restarted a real 4.3.1 broker, and kept sending it three requests. A line is printed whenever an answer changes:
-
-# %%
-import json
-
-with open(f"{shop}/acts.json") as file:
-    steps = json.load(file)
-
-answers = next(step["answer"] for step in steps if "started again" in step["step"])
-print(f"{'ms':>6}  {'FindCoordinator':<24}{'OffsetFetch billing':<22}ListGroups")
-for answer in answers:
-    first = answer.get("connection") or answer["FindCoordinator"]
-    print(f"{answer['ms']:>6}  {first:<24}{answer.get('OffsetFetch billing', ''):<22}{answer.get('ListGroups', '')}")
-
-# %% [markdown]
-# For 12 seconds, the broker is not up yet. Then:
-#
-# - **FindCoordinator** only looks up the partition's leader.
-# - **OffsetFetch** needs only the group's own partition, which was loaded between two of our requests.
-# - **ListGroups** needs *all* partitions. **An empty list right after a start proves nothing**: before the load begins, the broker does not know which partitions it leads, and answers `NONE` with 0 groups.
 
 # %% [markdown]
 # ## Where 3.9 differs

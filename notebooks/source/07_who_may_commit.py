@@ -3,7 +3,7 @@
 #
 # **Which checks does a coordinator make before it stores a commit?**
 #
-# **Which Kafka:** every 4.x, with the new *group coordinator*. If 4.3.1 and 3.9.2 agree, a row of a table has one answer for both. **Which groups:** *classic groups*, whose consumers keep the default `group.protocol=classic`.
+# **Which Kafka:** every 4.x, with the new *group coordinator*. **Which groups:** *classic groups*, whose consumers keep the default `group.protocol=classic`.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -164,7 +164,7 @@ course.check("three_refusals", three_refusals)
 # | `REBALANCE_IN_PROGRESS` | `RebalanceInProgressException` | The partitions are being divided. | Call `poll`, which finishes the rebalance. Then commit what you still own. |
 # | `FENCED_INSTANCE_ID` (below) | `FencedInstanceIdException` | Another process has this instance id. | Stop, and look for the other process. |
 # | `GROUP_AUTHORIZATION_FAILED`, `TOPIC_AUTHORIZATION_FAILED` | `GroupAuthorizationException`, `TopicAuthorizationException` | A permission is missing. | Stop, and ask for READ. |
-# | `NOT_COORDINATOR`, `COORDINATOR_LOAD_IN_PROGRESS` | `TimeoutException`, after 60 seconds of retries | The broker could not store the commit during this time. | Go on; the next commit makes up for it (lesson 04). |
+# | `NOT_COORDINATOR`, `COORDINATOR_LOAD_IN_PROGRESS` | `TimeoutException`, after 60 seconds of retries | The broker could not store the commit during this time. | Go on: the next commit stores a newer offset (lesson 04). |
 # | `UNKNOWN_TOPIC_OR_PARTITION` | the same | The broker does not know this topic or partition; perhaps the topic was deleted. It stored the other offsets of the commit. | Check whether the topic still exists. If not, no later commit can store the offset: leave this partition out. |
 
 # %% [markdown]
@@ -224,7 +224,7 @@ with course.fold("heard_by_the_old_process", heard_by_the_old_process, restart.s
 # - **The group record** is written again, because the member id is new. Without this record, the next coordinator would load the old member id after a failover, and refuse the new process.
 # - **The old process** gets `FENCED_INSTANCE_ID`, which tells it to stop. If the answer were `UNKNOWN_MEMBER_ID`, the old process would join again and push out the new one.
 #
-# **A fenced process must stay stopped.** If Kubernetes restarts it, it joins as the newer process and pushes out the other one. If that one is restarted, too, this goes on for ever.
+# **A fenced process must stay stopped.** If Kubernetes restarts it, it joins as the newer process and pushes out the other one. If both are restarted automatically, they push each other out for ever.
 
 # %% [markdown]
 # ## Exercise for later: which name is used twice?

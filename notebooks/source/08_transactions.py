@@ -3,7 +3,7 @@
 #
 # **When does an offset in a transaction count?**
 #
-# **Which Kafka:** every 4.x, with the new *group coordinator*. If 4.3.1 and 3.9.2 agree, a row of a table has one answer for both. **Which groups:** all consumer groups.
+# **Which Kafka:** every 4.x, with the new *group coordinator*. **Which groups:** all consumer groups.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -172,7 +172,7 @@ course.check("after_two_markers", after_two_markers)
 # %% [markdown]
 # ## A transaction that hangs
 #
-# Nothing in a log marks the beginning of a transaction: the first record that a producer writes after its last marker begins one. This becomes a problem if a request with offsets is delayed in the network, arrives after the end of its transaction, and is stored:
+# No record says that a transaction begins. A record of a transaction that comes after the producer's last marker simply opens a new one. This becomes a problem if a request with offsets is delayed in the network, arrives after the end of its transaction, and is stored:
 #
 # ```
 #  record   time
@@ -191,7 +191,7 @@ course.check("after_two_markers", after_two_markers)
 #
 # Is a transaction hanging, or only slow? `kafka-transactions.sh list` prints what the transaction coordinator knows: `Ongoing` means an open transaction. If the list says `CompleteCommit` or `CompleteAbort`, but the log has an open transaction of this producer, that transaction hangs.
 #
-# The brokers have version 3.6, which stores a late request, and it is 10:05. The longest allowed time of a transaction is 15 minutes. A log ends with records of three producers:
+# It is 10:05. The brokers have version 3.6, so they store a late request. The longest allowed time of a transaction is 15 minutes. A log ends with records of three producers:
 #
 # - **A**: an offset of producer 1 is from 10:00, and no marker follows. `kafka-transactions.sh list` shows producer 1 as `Ongoing`.
 # - **B**: an abort marker of producer 2 is from 09:58:00. An offset in a transactional batch of producer 2 follows at 09:58:02. The list shows it as `CompleteAbort`.
@@ -210,7 +210,7 @@ course.check("which_hangs", which_hangs)
 # %% [markdown]
 # ## Two protections against a late request
 #
-# **Protection 1**: since 3.7, a broker that receives an offset first asks the transaction coordinator: does this producer have an open transaction that includes this partition of `__consumer_offsets`? For the late request above, the answer is no, so the broker refuses it. But if the producer has already begun its **next** transaction with the same partition, it does have an open one, and the late offset slips into it.
+# **Protection 1**: since 3.7, a broker that receives an offset first asks the transaction coordinator: does this producer have an open transaction that includes this partition of `__consumer_offsets`? For the late request above, the answer is no, so the broker refuses it. But suppose that the producer has already begun its **next** transaction, with the same partition. Then the answer is yes, and the late offset becomes part of the wrong transaction.
 #
 # **Protection 2** closes this gap with the producer epoch. This epoch rises with each new process. In 4.x, with the feature `transaction.version` 2, it also rises by 1 at each end of a transaction. So the late request has a lower producer epoch, and is refused even if the next transaction is open:
 #
@@ -226,8 +226,8 @@ course.check("which_hangs", which_hangs)
 #
 # | brokers | a late request, no open transaction | a late request during the next transaction |
 # |---|---|---|
-# | up to 3.6 | is stored, and hangs | slips into it |
-# | 3.7 to 3.9, and 4.x without `transaction.version` 2 | is refused (unless `transaction.partition.verification.enable=false`) | slips into it |
+# | up to 3.6 | is stored, and hangs | becomes part of it |
+# | 3.7 to 3.9, and 4.x without `transaction.version` 2 | is refused (unless `transaction.partition.verification.enable=false`) | becomes part of it |
 # | 4.x with a 4.x client and the feature `transaction.version` 2 (after an upgrade, switch it on with `kafka-features.sh`) | is refused | is refused |
 #
 # </details>
@@ -247,7 +247,7 @@ with course.fold("epoch_of_the_fourth", epoch_of_the_fourth, batches[-1].produce
         print(f"record {batch.base_offset}: {what:<12} epoch {batch.producer_epoch}")
 
 # %% [markdown]
-# Here, the marker has a higher producer epoch than the offsets that it ends. So a load matches a marker with its offsets by the producer id alone.
+# Here, the marker has a higher producer epoch than the offsets that it ends. So a load must ignore the epochs, and finds the offsets of a marker by the producer id alone.
 
 # %% [markdown]
 # ## Exercise for later: replay with transactions

@@ -3,7 +3,7 @@
 #
 # **How do you delete from a file that only grows?**
 #
-# **Which Kafka:** every 4.x, with the new *group coordinator*. If 4.3.1 and 3.9.2 agree, a row of a table has one answer for both. **Which groups:** *classic groups* (`group.protocol=classic`, the default); one section is about the new protocol.
+# **Which Kafka:** every 4.x, with the new *group coordinator*. **Which groups:** *classic groups* (`group.protocol=classic`, the default); one section is about the new protocol.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -102,7 +102,7 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
 # %% [markdown]
 # ## Time: the retention of offsets
 #
-# The same check deletes offsets that have expired. An offset expires at the end of its [*retention*](../docs/handbook/glossary.md#retention), which lasts 7 days by default (`offsets.retention.minutes`). The retention begins when nobody needs the offset any more. In most classic groups, this is when the last member leaves: until then, the members need the offset, and the retention is their time to come back.
+# The same check deletes offsets that have expired. An offset expires at the end of its [*retention*](../docs/handbook/glossary.md#retention), which lasts 7 days by default (`offsets.retention.minutes`). The retention begins when nobody needs the offset any more. In most classic groups, this is when the last member leaves. The retention then gives the members time to come back.
 #
 # *Predict*: the retention is 7 days. `mailer` commits on day 0. Its member reads the topic, and leaves on day 4. On which day is its offset deleted?
 
@@ -133,24 +133,19 @@ course.ExpiryChart()
 #
 # ## When the retention begins
 #
-# How does a broker recognise that nobody needs an offset? In most groups, the question is whether a member reads (subscribes to) the topic:
+# How does a broker recognise that nobody needs an offset? A group of each kind fits into one row:
 #
-# | row | the group | its offsets | why |
+# | row | the group | the retention begins | why |
 # |---|---|---|---|
-# | **reads** | a member reads the topic | do not expire | the member will continue there |
-# | **unread** | has members, but none reads the topic any more | the retention begins at the commit | no member needs the offset |
-# | **Empty** | a classic group whose last member has left | the retention begins when the group becomes Empty | the members have this time to come back |
+# | **reads** | A member reads (subscribes to) the topic. | never: the offset stays | The member will continue there. |
+# | **unread** | It is Stable, and its consumers do not read the topic any more. | at the commit | No member needs the offset. |
+# | **Empty** | The last member of a classic group has left. | when the group becomes Empty | The members have this time to come back. |
+# | **simple** | It never had a member, because its program uses `assign` (a [*simple group*](../docs/handbook/glossary.md#simple-group)). | at the commit | Only a commit shows that the group is in use. |
+# | **rebalance** | A classic group is in a rebalance. | never: the offset stays | It is not yet known who will read what. |
+# | **other type** | It is Stable, and its members are no consumers: its *protocol type* is for example `connect` (Kafka Connect). | never: the offset stays | The coordinator does not know what they read. |
+# | **new protocol** | It uses the new protocol, and no member reads the topic. | at the commit | No record says when the last member left. |
 #
-# Four cases have a rule of their own, and come first:
-#
-# | row | the group | its offsets | why |
-# |---|---|---|---|
-# | **simple** | a [*simple group*](../docs/handbook/glossary.md#simple-group): it never had a member, because its program uses `assign` | the retention begins at the commit | only a commit shows that the group is in use |
-# | **rebalance** | a classic group in a rebalance | do not expire | it is not yet known who will read what |
-# | **other type** | a group whose *protocol type* (what its members are) is not `consumer`, for example `connect` (Kafka Connect) | do not expire while it has members | the coordinator does not know what they read |
-# | **new protocol** | uses the new protocol (KIP-848), and no member reads the topic | the retention begins at the commit | no record stores when the last member left |
-#
-# A commit of value version 1 (lesson 01) has its own *expire timestamp*. Such an offset expires at that time instead of at the end of the retention, except in the rows that say *do not expire*.
+# A commit of value version 1 (lesson 01) has its own *expire timestamp*. Such an offset expires at that time, except in the rows whose offset stays.
 
 # %% [markdown]
 # ## Exercise: what expires
@@ -215,7 +210,7 @@ course.compare_brokers(set_on_day_6, ("4.3.1", "3.9.2"))[1:]
 # | row | the offset expires |
 # |---|---|
 # | *Empty* (a classic group) | on day 16, a week after the last member left |
-# | *new protocol* | on day 9: its week ended on day 8, and only the member protected it until day 9 |
+# | *new protocol* | on day 9: its week ended on day 8, but the member protected it until it left |
 #
 # Before you stop such a program, let it call `commitSync()` without arguments, which also commits quiet partitions.
 

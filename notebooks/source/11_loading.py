@@ -109,7 +109,7 @@ course.check("replay", replay)
 # %% [markdown]
 # ## How long a load takes
 #
-# A broker loads about **0.4 million records per second** (4.3.1, measured on a machine with two cores; yours may differ). One thread loads all partitions that the broker takes over, one after the other, and no setting adds a second thread. So a failover becomes shorter in two ways. With fewer records, each load is shorter, so let the cleaner work, and let the groups commit less often. With more brokers, each one takes over fewer partitions, and they load at the same time.
+# A broker loads about **0.4 million records per second** (4.3.1, measured with two cores; yours may differ). One thread loads all partitions that the broker takes over, one after the other, and no setting adds a second thread. So a failover becomes shorter in two ways. With fewer records, each load is shorter, so let the cleaner work, and let the groups commit less often. With more brokers, each broker takes over fewer partitions, and the brokers load at the same time.
 #
 # ## Which replica does the next broker load?
 #
@@ -121,7 +121,7 @@ for broker, count in replicas.items():
     print(f"broker {broker}: {count:>10,} records, {count / 400_000:5.1f} s to load")
 
 # %% [markdown]
-# Each partition has a *preferred leader*, the first broker of its replica list. When this broker returns, Kafka makes it the leader again within five minutes (`auto.leader.rebalance.enable`).
+# Each partition has a *preferred leader*, the first broker of its replica list. When this broker returns, Kafka makes it the leader again within five minutes (`auto.leader.rebalance.enable`). Every broker, also broker 2, is the preferred leader of some partitions.
 #
 # Tonight, broker 1 must be restarted, and its groups should wait as little as possible. *Predict*: what do you do first? Write the letter in quotes.
 #
@@ -139,7 +139,7 @@ course.reveal("first_step", first_step, "C")
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# After A, broker 2 takes over partition 9, and its groups wait for 216 seconds. After B, broker 2 has a new cleaner thread, but its replicas are still long. Broker 2 is the preferred leader of some partitions. It gets these back within five minutes of its return, and then loads its long replicas. C needs no restart, so the leaders do not change while broker 2 cleans.
+# After A, broker 2 takes over partition 9, and its groups wait for 216 seconds. After B, broker 2 has a new cleaner thread, but its replicas are still long. Within five minutes of its return, broker 2 leads its partitions again, and loads their long replicas. C needs no restart, so the leaders do not change while broker 2 cleans.
 #
 # </details>
 #
@@ -177,31 +177,7 @@ print(*course.read_crafted_lines("f-txn-after"), sep="\n")
 # %% [markdown]
 # So [the load fails](../docs/handbook/glossary.md#failed-load) at record 4. A coordinator of **4.x** then answers `NOT_COORDINATOR`, although its broker is the leader. This error sends the clients to look for another coordinator. FindCoordinator names the same broker again, so they keep asking, and read nothing new. That is a standstill, but no position is lost.
 #
-# A coordinator of **3.9** has no groups in memory either, but it treats the partition as loaded. *Predict*: what does it answer about `t-0` of `g`, which the marker in record 1 has committed? Write `"the offset"`, `"an error"` or `"nothing committed"`.
-
-# %%
-# prediction
-classic_answer = ...
-
-# %%
-with course.fold("classic_answer", classic_answer):
-    recorded = course.read_answers("crafted")["f-txn-after"]
-    for coordinator, version in [("new", "4.3.1"), ("classic", "3.9.2")]:
-        groups = kg.load(course.find_data("crafted/f-txn-after"), coordinator)
-        print(f"{version}: the load failed: {bool(groups.failed)}, groups in memory: {len(groups)}")
-        print("  recorded:", recorded[coordinator]["stable"]["f-txn-after.g.eg"].get("error", "−1, without an error"))
-    offsets = recorded["classic"]["offsets"]["f-txn-after.g.eg"]
-    course.reveal("classic_answer", classic_answer, "the offset" if offsets else "nothing committed")
-
-# %% [markdown]
-# | after the failed load | 4.x | 3.9 |
-# |---|---|---|
-# | A fetch gets | `NOT_COORDINATOR` | −1 without an error: nothing committed |
-# | The consumers | repeat their requests, and read nothing new | start where `auto.offset.reset` says, and commit |
-# | Is a position lost? | no | yes, the new commits overwrite it |
-# | The broker's log has | `Failed to load metadata from …` | `Error loading offsets from …`, the only sign |
-#
-# The failure of 4.x is safe, but quiet in your program. `poll` raises no exception: a new consumer only receives no records. `commitSync` fails with a `TimeoutException` after 60 seconds.
+# The failure is safe, but quiet in your program. `poll` raises no exception: a new consumer only receives no records. `commitSync` fails with a `TimeoutException` after 60 seconds.
 
 # %% [markdown]
 # ## Exercise for later: which log loads?
@@ -227,7 +203,7 @@ course.check("which_log_loads", which_log_loads)
 #
 # The consumers of `billing` and `fraud-check` read nothing. The log of their broker (4.3.1) has the line `Failed to load metadata from __consumer_offsets-9 … DefaultRecord(offset=45, …, value=0 bytes)`.
 #
-# A faulty program had written record 45. The running coordinator did not notice, because it does not read its log, and it wrote record 46. But since the next restart, each load fails at record 45. Waiting does not help: the cleaner removes record 45 only after a newer record with the same key, and this coordinator cannot write one, because it has not loaded.
+# A faulty program had written record 45. The running coordinator did not notice, because it does not read its log, and it wrote record 46. But since the next restart, each load fails at record 45. Waiting does not help. The cleaner would remove record 45 only if there were a newer record with the same key, but the coordinator writes nothing until it has loaded.
 #
 # **Step 1: copy the folder**, so that nothing that you try can do harm. These are the last three records of our copy:
 
@@ -269,6 +245,30 @@ course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["
 # ## Where 3.9 differs
 #
 # A load of 3.9 first only collects the records. It builds the groups **at the end**, from what is left. You can see the difference at a simple group. If all its offsets were deleted, or belonged to an aborted transaction, nothing of the group is left at the end. So 3.9 has no such group after the load. But 4.x made the group at its first record, and keeps it, Empty.
+#
+# After a failed load, a coordinator of 3.9 has no groups in memory either, but it treats the partition as loaded. *Predict*: what does it answer about `t-0` of `g`, which the marker in record 1 has committed? Write `"the offset"`, `"an error"` or `"nothing committed"`.
+
+# %%
+# prediction
+classic_answer = ...
+
+# %%
+with course.fold("classic_answer", classic_answer):
+    recorded = course.read_answers("crafted")["f-txn-after"]
+    for coordinator, version in [("new", "4.3.1"), ("classic", "3.9.2")]:
+        groups = kg.load(course.find_data("crafted/f-txn-after"), coordinator)
+        print(f"{version}: the load failed: {bool(groups.failed)}, groups in memory: {len(groups)}")
+        print("  recorded:", recorded[coordinator]["stable"]["f-txn-after.g.eg"].get("error", "−1, without an error"))
+    offsets = recorded["classic"]["offsets"]["f-txn-after.g.eg"]
+    course.reveal("classic_answer", classic_answer, "the offset" if offsets else "nothing committed")
+
+# %% [markdown]
+# | after the failed load | 4.x | 3.9 |
+# |---|---|---|
+# | A fetch gets | `NOT_COORDINATOR` | −1 without an error: nothing committed |
+# | The consumers | repeat their requests, and read nothing new | start where `auto.offset.reset` says, and commit |
+# | Is a position lost? | no | yes, the new commits overwrite it |
+# | The broker's log has | `Failed to load metadata from …` | `Error loading offsets from …`, the only sign |
 #
 # <details><summary>Rare cases and other versions</summary>
 #

@@ -23,14 +23,14 @@
 # | some gigabytes | `kafkagroups load PATH` | It is ready before Spark has started. |
 # | one huge partition | `kafkagroups load PATH` | The largest partition is the limit, for Spark too. |
 # | the same log every minute | `kafkagroups load PATH --snapshot STATE` | It reads only the new records. |
-# | logs too large for one machine, or tables in Spark to join with | Spark | Many machines read at the same time. |
+# | logs too large for one machine, or tables in Spark that you want to join with the offsets | Spark | Many machines read at the same time. |
 #
 # The sections below prove these rows, and go from the smallest tool to the largest.
 
 # %% [markdown]
 # ## How long does a broker load?
 #
-# First the broker, for comparison. We generate a topic with a thousand groups, some of which commit much more often than others. A broker loads about 0.4 million records per second (lesson 11), which gives its time:
+# First the broker, for comparison. We generate a topic with a thousand groups, some of which commit much more often than others. From the 0.4 million records per second of lesson 11, we compute how long a broker needs:
 
 # %%
 import kafkagroups as kg
@@ -162,7 +162,7 @@ race
 #
 # ## What Spark costs
 #
-# Spark costs time before it reads the first record: it starts Java, and the first job also starts Python in the tasks, which is why the first job in the chart is slower than the second. One process starts at once. So Spark needs a log that is long enough to make up for its start.
+# Spark costs time before it reads the first record: it starts Java, and the first job also starts Python in the tasks, which is why the first job in the chart is slower than the second. One process starts at once. So Spark is faster only if the log is so long that its start no longer matters.
 #
 # ## Exercise: how long is long enough? On paper
 #
@@ -340,4 +340,4 @@ course.compare_with_broker(merged, course.read_answered_offsets("harbour/4.3.1")
 #
 # ## Why 3.9 cannot be divided
 #
-# If a broker of 3.9 loads a partition with transactions, the merged result can even differ from the broker's answer. The merge relies on one rule: the newest line of a key wins. But in a load of 3.9, a tombstone does not delete an offset that is pending (lesson 08). If a marker then commits this offset, it counts, although the tombstone is the newer line. So the result depends on what is pending at the marker, which a program that began in the middle of the log cannot know.
+# If a broker of 3.9 loads a partition with transactions, the merged result can even differ from the broker's answer. The merge relies on one rule: the newest line of a key wins. But in a load of 3.9, a tombstone does not delete an offset that is pending (lesson 08). If a marker then commits this offset, it counts, although the tombstone is the newer line. So the result depends on what is pending at the marker, and a program that began in the middle of the log does not know that.

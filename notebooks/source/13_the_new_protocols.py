@@ -76,7 +76,7 @@ loyalty = course.find_data("harbour/4.3.1/__consumer_offsets-24")
 course.print_protocol_lines(loyalty, "loyalty", last_offset=4)
 
 # %% [markdown]
-# Each record is one step of the change. (The *state* in record 4 is explained below.)
+# Each record is one step of the change:
 #
 # | record | step | type | what the record says |
 # |---|---|---|---|
@@ -84,9 +84,9 @@ course.print_protocol_lines(loyalty, "loyalty", last_offset=4)
 # | 1 | The group has changed. | 3 | the **group epoch**: the number of this change |
 # | 2 | The coordinator computes a plan, which is a target for each member. | 7, for each member | the [**target**](../docs/handbook/glossary.md#target): the partitions that the member should have |
 # | 3 | The plan is complete. | 6 | the **assignment epoch**: the group epoch for which the plan was made |
-# | 4 | The member receives partitions. | 8, for each member | the [**current assignment**](../docs/handbook/glossary.md#current-assignment): the partitions that the member may read now, and its **member epoch**: the group epoch that the member has reached |
+# | 4 | The member receives partitions. | 8, for each member | the [**current assignment**](../docs/handbook/glossary.md#current-assignment): the partitions that the member may read now, with its **member epoch**, the group epoch that it has reached |
 #
-# An [*epoch*](../docs/handbook/glossary.md#epoch) is a number that only rises. In the five records, all epochs are 2, and the target is the current assignment. A second member drives them apart.
+# An [*epoch*](../docs/handbook/glossary.md#epoch) is a number that only rises. In these five records, all epochs are 2 (in 4.3, a new group has 1, its first change 2), and the target and the current assignment are equal. With a second member, they differ.
 
 # %% [markdown]
 # ## A second member joins
@@ -117,7 +117,7 @@ with course.fold("partitions_of_loyalty_2", partitions_of_loyalty_2, len(sixth.a
 #
 # ## Revoke first, then assign
 #
-# So `loyalty-1` must give `orders-2` back first. Three heartbeats of the members caused these records:
+# So `loyalty-1` must give `orders-2` back first. Three heartbeats of the members caused these records (record 14 gives `loyalty-2` nothing new):
 
 # %%
 course.print_protocol_lines(loyalty, "loyalty", first_offset=15, last_offset=17)
@@ -137,7 +137,7 @@ course.print_protocol_lines(loyalty, "loyalty", first_offset=15, last_offset=17)
 # %% [markdown]
 # ## Three epochs
 #
-# So one change raises three epochs, one after the other, and each answers another question about the change:
+# So one change raises three epochs, one after the other, and each answers a different question about the change:
 #
 # | epoch | what it answers | when it rises |
 # |---|---|---|
@@ -154,7 +154,7 @@ course.print_protocol_lines(loyalty, "loyalty", first_offset=15, last_offset=17)
 #
 # | state | name | the member |
 # |---|---|---|
-# | 0 | Stable | has all partitions of its target, as of its member epoch |
+# | 0 | Stable | has all partitions that the plan of its member epoch gives it |
 # | 1 | UnrevokedPartitions | must give partitions back before its member epoch rises |
 # | 2 | UnreleasedPartitions | has the newer member epoch, and waits for partitions that other members still have |
 #
@@ -274,7 +274,7 @@ course.check("waits_for", waits_for)
 # While a service changes to the new protocol, its consumer group also has members that still use the classic protocol. Their records have the same types. In the group `up`, `classic-a` had the three partitions of `orders`, and `classic-b` the three of `clicks`. Then `consumer-c` joined, and a 4.4.0 broker wrote the records below:
 #
 # - A classic member gives partitions back by joining again, which repeats its type 5 record.
-# - The records 22 and 23, which are not shown, are commits.
+# - The records 22 and 23, which are not shown, are commits, and record 21 gives `consumer-c` nothing new.
 
 # %%
 up = course.find_data("new_protocols/4.4.0-migration/__consumer_offsets-3")
@@ -303,7 +303,7 @@ course.check("after_record_29", after_record_29)
 # | a commit during a change | can fail with `REBALANCE_IN_PROGRESS` | succeeds, because there is no phase in which nobody knows the owners |
 # | the retention of 7 days begins (lesson 09) | when the group becomes Empty | at the commit (but the offset stays while a member reads the topic) |
 #
-# **The trap is the retention**, for programs without auto commit that commit only after they have read records. If nothing was written to a partition for 8 days, its last commit is 8 days old, so its offset is deleted soon after the service stops. `commitSync()` without arguments commits the positions of all partitions of a consumer, so call it before you close the consumer. (Auto commit also commits quiet partitions, every 5 seconds.)
+# **The trap is the retention**, for programs without auto commit that commit only after they have read records. If nothing was written to a partition for 8 days, its last commit is 8 days old, so its offset is deleted soon after the service stops. `commitSync()` without arguments commits the positions of all partitions of a consumer, so call it before you close the consumer.
 #
 # Consumers can change to the new protocol one after the other; the handbook says [how to change a running service](../docs/handbook/protocols.md#how-to-change-a-running-service).
 
@@ -313,7 +313,7 @@ course.check("after_record_29", after_record_29)
 # Two more kinds of groups record the same steps, in [record types](../docs/handbook/records.md) of their own:
 #
 # - In a [share group](../docs/handbook/glossary.md#share-group), several members read one partition, and each message goes to one of them.
-# - In a [streams group](../docs/handbook/glossary.md#streams-group), a program has several parts, its [**topology**](../docs/handbook/glossary.md#topology). A member receives [**tasks**](../docs/handbook/glossary.md#task) instead of partitions: `1_0` is partition 0, read by part 1.
+# - In a [streams group](../docs/handbook/glossary.md#streams-group), a program has several parts, its [**topology**](../docs/handbook/glossary.md#topology). A member receives [**tasks**](../docs/handbook/glossary.md#task) instead of partitions.
 
 # %% [markdown]
 # ## How a group ends
@@ -367,7 +367,7 @@ course.check("after_record_29", after_record_29)
 #
 # ## For your consumer
 #
-# Without auto commit, call `commitSync()` without arguments before you close the consumer (the trap above).
+# Without auto commit, call `commitSync()` before you close the consumer (the trap above).
 
 # %% [markdown]
 # ## At 3 am

@@ -30,7 +30,7 @@
 # |---|---|---|
 # | 1. **Where** is it? | Usually only one partition or one group is involved. | `stats`, `check` |
 # | 2. **Who** wrote it, and when? | Most causes are something that a program or a person did. | `explain`, `timeline` |
-# | 3. What does a **broker answer** from this log? | A client sees only this answer. It comes from the newest record of each key, which is *live*. | `load` |
+# | 3. What does a **broker answer** from this log? | A client sees only this answer. It comes from the newest record of a key. Such a record is *live*. | `load` |
 # | 4. **What changed?** | Two moments, two replicas or two coordinators differ. | `diff` |
 #
 # We solve incident 1 together; the others are yours.
@@ -40,11 +40,11 @@
 #
 # `course.open_incident(…)` writes a new log into a folder next to this notebook, and shows what people saw. You look for the cause with commands, in a terminal in that folder or with `course.run_command(…)`. There are three hints (`course.hint("NAME", 1)` to `3`) and a worked solution. The [cheat sheet](../docs/handbook/cheat-sheet.md) lists all commands.
 #
-# A worked solution begins with what the log shows, what caused it, and what you do. Its steps prove this, and its end has the remedy. There, `$BROKER` is the address of a broker, for example `kafka-1:9092`.
+# A worked solution begins with what the log shows, what caused it, and what you do. Its steps prove this, and the remedy is at the end. `$BROKER` is a broker's address, for example `kafka-1:9092`.
 #
 # In an output, *Missing in this folder* is normal: the copy has no other partitions.
 #
-# | incident | first command | level | lesson | possible on 4.x |
+# | complaint | first command | level | lesson | possible on 4.x |
 # |---|---|---|---|---|
 # | 1 · A partition fills the disk | `stats` | 1 | [10](10_compaction.ipynb) | yes |
 # | 2 · Some failovers are slow | `stats`, for each replica | 1 | [11](11_loading.ipynb) | yes |
@@ -153,7 +153,7 @@ course.run_command("kafkagroups compact __consumer_offsets-12 --out cleaned/__co
 course.run_command("kafkagroups diff . cleaned", folder)
 
 # %% [markdown]
-# **Look at the row *removed***, and at the line `No group, no offset and no pending commit differs.` A pass removes 25,099 records and changes no answer. 877 remain: all 852 of the active segment, with the 25 live ones, and one dead record of each key, because the pass does not read the active segment.
+# **Look at the row *removed***, and at the line `No group, no offset and no pending commit differs.` A pass removes 25,099 records and changes no answer. 877 remain: the 852 of the active segment, which include the 25 live ones, and one dead record of each key, because the pass does not read the active segment.
 #
 # So finding 1 is right. A healthy cleaner waits only until half of the log is dirty (lesson 10), and here all closed segments are dirty.
 #
@@ -391,7 +391,7 @@ course.run_command("kafkagroups explain . --group fraud-check --topic payments -
 # %% [markdown]
 # Record 31 (25, no transaction) is later in the log than record 29 (30, in a transaction), so 25 wins, wherever the marker is.
 #
-# In `timeline`, a commit of a transaction stands at the marker, or, without a marker yet, at its own record:
+# `timeline` lists a commit of a transaction where its marker is, or, without a marker, at its own record:
 
 # %%
 course.run_command("kafkagroups timeline . --group fraud-check", shop)

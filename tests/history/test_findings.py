@@ -518,7 +518,9 @@ def test_a_changed_partition_count_is_found(tmp_path):
     moved = [group for group in groups if kg.partition_for(group, 2) != kg.partition_for(group, 3)]
     assert (finding.kind, finding.partition) == ("partition_count_changed", None)
     assert "changed from 2 to 3, at the latest at 2023-11-14 22:14:20 UTC" in finding.what
-    assert f"The records of {len(moved)} groups" in finding.what
+    assert f"{len(moved)} groups moved to another partition" in finding.what
+    moves = [f"{group} ({kg.partition_for(group, 2)} → {kg.partition_for(group, 3)})" for group in moved]
+    assert ", ".join(sorted(moves)) in finding.what
 
 
 @pytest.mark.parametrize(("kafka", "found"), [("4.0.1", True), ("4.0.2", False), ("4.1.0", True), ("4.1.1", False)])

@@ -259,9 +259,9 @@ def test_load_prints_the_zeros(tmp_path, run):
     assert json.loads(out)["partitions"]["9"]["zeros"] == {"file": str(segment), "position": size, "bytes": 100}
     status, out, err = run("load", folder)
     assert (status, err) == (0, "")
-    assert f"{segment}, byte {size}: 100 zero bytes follow." in out
+    assert f"{segment} ends with 100 zeros from byte {size} on" in " ".join(out.split())
     for start in Start:
-        assert start.value in out
-    assert "what a Kafka 4.3.1 broker does with the zeros" in out and "does not start" in out
+        assert start.value in " ".join(out.split())
+    assert "what a Kafka 4.3.1 broker does" in " ".join(out.split()) and "does not start" in " ".join(out.split())
     assert json.loads(run("load", LOG, "--json")[1])["partitions"]["9"]["zeros"] is None
-    assert "zero byte" not in run("load", LOG)[1]
+    assert "zeros" not in run("load", LOG)[1]

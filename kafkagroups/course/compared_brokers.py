@@ -225,10 +225,8 @@ def format_answer(answer: Any) -> str:
             return error.name
         case FetchedOffset():
             return str(answer.offset)
-        case OffsetFetchResult():
-            return format_answer(dict(answer.offsets))
-        case OffsetDeleteResult():
-            return format_answer(dict(answer.partitions))
+        case OffsetFetchResult(offsets=of_partitions) | OffsetDeleteResult(partitions=of_partitions):
+            return format_answer(dict(of_partitions))
         case LeaveGroupResult():
             return format_answer([error for _, error in answer.members])
         case ConsumerHeartbeatResult(assignment=assignment):

@@ -49,13 +49,6 @@ class GroupRefused(Exception):
     """A request about a group failed. The message is the reason in one line."""
 
 
-class GroupState(NamedTuple):
-    """The state and the type of a group, with Kafka's names. A group that does not exist is Dead and has no type."""
-
-    state: str
-    type: str
-
-
 class FetchedOffset(NamedTuple):
     offset: int | None
     metadata: str = ""
@@ -67,8 +60,8 @@ class Coordinators:
         self.cluster = cluster
         self._coordinator_of: dict[str, int] = {}
 
-    def describe(self, group: str) -> GroupState:
-        """Return the state and the type of a group. Raises GroupRefused."""
+    def find_obstacle(self, group: str) -> str | None:
+        """Return why the offsets of a group cannot be set. Raises GroupRefused."""
         from kafka.errors import KafkaConnectionError
         from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 
@@ -80,14 +73,18 @@ class Coordinators:
 
         request = DescribeGroupsRequest(groups=[group], include_authorized_operations=False, max_version=5)
         described = find(self._ask(group, request, lambda response: int(find(response).error_code)))
-        if described.group_state != "Dead":
-            return GroupState(described.group_state, "classic")
-        # To this request, a group of a newer protocol is Dead too. Only ListGroups and newer requests know it.
-        response = self._ask(group, ListGroupsRequest(states_filter=[], types_filter=[], max_version=5))
-        for listed in response.groups or ():
-            if listed.group_id == group:
-                return GroupState(listed.group_state or "Dead", listed.group_type or "classic")
-        return GroupState("Dead", "")
+        state = described.group_state
+        if state == "Dead":
+            # To this request, a group of a newer protocol is Dead too. Only ListGroups and newer requests know it.
+            response = self._ask(group, ListGroupsRequest(states_filter=[], types_filter=[], max_version=5))
+            for listed in response.groups or ():
+                if listed.group_id == group and listed.group_type == "share":
+                    return "the cluster has a share group with this id: choose another id with --rename"
+                if listed.group_id == group:
+                    state = listed.group_state or "Dead"
+        if state in STATES_WITHOUT_MEMBERS:
+            return None
+        return f"the group has members (it is {state}): stop its consumers, and run the command again"
 
     def fetch_offsets(self, group: str, keys: Iterable[TopicPartition]) -> dict[TopicPartition, FetchedOffset]:
         """Return the committed offsets of some partitions. Raises GroupRefused."""
@@ -321,7 +318,7 @@ class _Target:
         offsets = dict.fromkeys(keys, FetchedOffset(None))
         if self.has_groups:
             try:
-                refused = _explain_state(self.coordinators.describe(group.to))
+                refused = self.coordinators.find_obstacle(group.to)
                 offsets = self.coordinators.fetch_offsets(group.to, keys)
             except GroupRefused as error:
                 refused = refused or str(error)
@@ -403,14 +400,6 @@ def _ask_topic(cluster: Cluster, topic: str) -> _Ranges | str:
         return str(error)
     end = cluster.waits.explain_end()
     return {**offsets, **{number: f"{topic}-{number}: {error}{end}" for number, error in errors.items()}}
-
-
-def _explain_state(state: GroupState) -> str | None:
-    if state.type == "share":
-        return "the cluster has a share group with this id: choose another id with --rename"
-    if state.state not in STATES_WITHOUT_MEMBERS:
-        return f"the group has members (it is {state.state}): stop its consumers, and run the command again"
-    return None
 
 
 def _show(offset: int | None) -> str:

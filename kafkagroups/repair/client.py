@@ -502,7 +502,6 @@ def create_topics(bootstrap: str, partition_counts: Mapping[str, int], records: 
     A test of a rescue needs topics that reach the committed offsets, because other offsets are refused. Raises
     UsageError if kafka-python is not installed, no broker responds, or a topic cannot be created or written.
     """
-    from kafka.errors import KafkaError
     from kafka.protocol.admin import CreateTopicsRequest
 
     topic_type = CreateTopicsRequest.CreatableTopic
@@ -511,10 +510,7 @@ def create_topics(bootstrap: str, partition_counts: Mapping[str, int], records: 
     request = CreateTopicsRequest(topics=topics, timeout_ms=TIMEOUT_MS, min_version=2, max_version=4)
     batch = encode_batch([LogRecord(offset, 0, None, b"") for offset in range(records)])
     with connect(bootstrap) as cluster:
-        try:
-            response = cluster.send(cluster.bootstrap[0].node_id, request)
-        except KafkaError as error:
-            raise UsageError(describe_error(error)) from None
+        response = cluster.ask_any_broker(request, lambda response: response)
         for topic in response.topics:
             if topic.error_code:
                 raise UsageError(f"{topic.name}: {describe_code(topic.error_code)}")

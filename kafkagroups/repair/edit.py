@@ -35,8 +35,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
-import msgspec
-
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.map_orders import hash_map_order, topic_partition_hash
 from kafkagroups.groups.modern_group import AnyGroup, ModernGroup
@@ -62,6 +60,7 @@ from kafkagroups.records.serde import (
     encode_end_transaction_marker,
 )
 from kafkagroups.records.structs import Message
+from kafkagroups.records.wire import UUID
 from kafkagroups.repair.edited_log import EditedLog, KeyAndValue, Removed, find_topic_id
 
 _REGULAR_EXPRESSION = 16
@@ -197,9 +196,9 @@ class Commit:
         if time_ms < 0:
             raise UsageError(f"the log has no timestamp: expected a time at the end of the commit of {self.group}: @MS")
         version = log.offset_value_version
-        value = OffsetCommitValue(offset=self.offset, metadata="", commit_timestamp=time_ms)
-        if version >= _FIRST_VERSION_WITH_TOPIC_ID:
-            value = msgspec.structs.replace(value, topic_id=find_topic_id(log.open(), self.partition.topic))
+        has_topic_id = version >= _FIRST_VERSION_WITH_TOPIC_ID
+        topic_id = find_topic_id(log.open(), self.partition.topic) if has_topic_id else UUID.default
+        value = OffsetCommitValue(offset=self.offset, metadata="", commit_timestamp=time_ms, topic_id=topic_id)
         record = encode(Record(_OFFSET_RECORD_TYPE, OffsetCommitKey(self.group, *self.partition), value, version))
         what = (
             f"group {self.group} commits offset {self.offset} of {_name(self.partition)} at {time_ms} ms "

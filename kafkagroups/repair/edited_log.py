@@ -80,16 +80,12 @@ class EditedLog:
     def _copy(self, source: Log) -> Damage | None:
         segments = list_segments(source)
         segment_of_path = {segment.path: segment for segment in segments}
-        facts = LogFacts(source.start_offset)
         for batch in source:
             segment_of_path[batch.file or ""].size = batch.position + batch.size
-            facts.add(batch)
         if source.damage:
             segments = segments[: source.segments.index(source.damage.file) + 1]
         for segment in segments:
             copy_segment(segment, self.folder)
-        facts.add_segment(segments[-1].path)
-        self._facts = facts
         return source.damage
 
     @property

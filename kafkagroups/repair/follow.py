@@ -36,7 +36,7 @@ from kafkagroups.log.folders import list_folder, open_log
 from kafkagroups.log.segment_file import FrameState, base_offset_of, find_frames
 from kafkagroups.repair import client
 from kafkagroups.repair.client import TOPIC, Cluster
-from kafkagroups.repair.pull import PulledPartition, PullStopped, SegmentWriter, choose_partitions, pull_partition
+from kafkagroups.repair.pull import PullStopped, SegmentWriter, choose_partitions, pull_partition
 
 STATE_FILE = "follow.json"
 _NEW_STATE_FILE = "follow.json.new"
@@ -208,15 +208,15 @@ class _Partition:
             )
             raise PullStopped(followed.stopped)
         self._add_gap(start)
-        pulled = PulledPartition(start, followed.next, self.writer.bytes)
-        for batches in pull_partition(cluster, number, pulled, end, self.writer):
+        self.writer.next_offset = followed.next
+        for batches in pull_partition(cluster, number, end, self.writer):
             self.writer.sync()
             for batch in batches:
                 self._count(batch)
                 name = self.writer.path.name
                 self.newest_ms[name] = max(self.newest_ms.get(name, 0), batch.max_timestamp)
                 self.first_ms = self.first_ms or batch.max_timestamp
-            self._add_gap(pulled.next)
+            self._add_gap(self.writer.next_offset)
 
     def _count(self, batch: Batch) -> None:
         """Count a batch of the copy: the offsets that it does not have are missing."""
@@ -235,7 +235,7 @@ class _Partition:
     def clean(self, time_ms: int, keep_ms: int) -> None:
         """Clean the segments whose records are all older than `keep_ms`."""
         if self.first_ms is not None and time_ms - self.first_ms > keep_ms // _SEGMENTS_OF_KEEP:
-            self.writer.roll(self.followed.next)
+            self.writer.roll()
             self.first_ms = None
         names = sorted(self.newest_ms)
         recent = [name for name in names if self.newest_ms[name] >= time_ms - keep_ms]

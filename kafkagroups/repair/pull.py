@@ -38,11 +38,11 @@ Progress = Callable[[int, int], None]
 """A function that gets the number of offsets that were pulled, and the number of all offsets."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class PulledPartition:
     first: int
     next: int
-    bytes: int = 0
+    bytes: int
 
 
 @dataclass
@@ -78,18 +78,17 @@ def pull(
         total_offsets = sum(end - start for start, end in ranges.values())
         finished_offsets = 0  # The offset count of the partitions before the current partition.
         for number, (start, end) in sorted(ranges.items()):
-            pulled = PulledPartition(start, start)
-            result.partitions[number] = pulled
+            writer = SegmentWriter(folder / f"{TOPIC}-{number}", start)
             try:
-                writer = SegmentWriter(folder / f"{TOPIC}-{number}", start)
-                for _ in pull_partition(cluster, number, pulled, end, writer):
+                for _ in pull_partition(cluster, number, end, writer):
                     if progress:
-                        progress(finished_offsets + pulled.next - pulled.first, total_offsets)
+                        progress(finished_offsets + writer.next_offset - start, total_offsets)
             except PullStopped as reason:
                 result.problems.append(
-                    f"{TOPIC}-{number}: pulled up to offset {pulled.next}, not {end}: {reason}"
+                    f"{TOPIC}-{number}: pulled up to offset {writer.next_offset}, not {end}: {reason}"
                     f"{cluster.waits.explain_end()}"
                 )
+            result.partitions[number] = PulledPartition(start, writer.next_offset, writer.bytes)
             finished_offsets += end - start
         return result
 
@@ -130,39 +129,35 @@ def _build_fetch(offset: int, partitions: list[int]) -> Any:
     )
 
 
-def pull_partition(
-    cluster: Cluster, number: int, pulled: PulledPartition, end_offset: int, writer: SegmentWriter
-) -> Iterator[list[Batch]]:
-    """Pull from `pulled.next` up to, not including, `end_offset`. Yield the new batches after each response.
+def pull_partition(cluster: Cluster, number: int, end_offset: int, writer: SegmentWriter) -> Iterator[list[Batch]]:
+    """Pull up to, not including, `end_offset`. Yield the new batches after each response.
 
     Raises PullStopped.
     """
-    while pulled.next < end_offset:
-        responses, errors = cluster.ask_leaders([number], partial(_build_fetch, pulled.next))
+    while writer.next_offset < end_offset:
+        responses, errors = cluster.ask_leaders([number], partial(_build_fetch, writer.next_offset))
         if errors:
             raise PullStopped(errors[number])
         response = responses[number]
         data = bytes(response.records or b"")
-        batches = list(_select_batches(data, pulled, end_offset))
-        writer.append(batches, data)
+        batches = list(_select_batches(data, writer, end_offset))
         if batches:
-            pulled.next = batches[-1].next_offset
+            writer.append(batches, data)
             cluster.waits.forgive_last_response()
         elif response.high_watermark < end_offset:
             raise PullStopped(
                 f"the leader's log ended at offset {end_offset}, and now ends at {response.high_watermark}"
             )
         else:
-            pulled.next = end_offset  # The cleaner has removed all batches up to `end_offset`.
-        pulled.bytes = writer.bytes
+            writer.next_offset = end_offset  # The cleaner has removed all batches up to `end_offset`.
         yield batches
 
 
-def _select_batches(data: bytes, pulled: PulledPartition, end_offset: int) -> Iterator[Batch]:
+def _select_batches(data: bytes, writer: SegmentWriter, end_offset: int) -> Iterator[Batch]:
     """Raises PullStopped if the response does not begin with a whole batch at this offset."""
-    next_offset = pulled.next
+    next_offset = writer.next_offset
     # Only the first batch of a log can begin below the requested offset.
-    min_base_offset = next_offset if pulled.bytes else 0
+    min_base_offset = next_offset if writer.bytes else 0
     has_batch = False
     reason = "found only earlier batches"
     for frame in segment_file.find_frames(data):  # A frame is the position and the size of a batch.
@@ -187,14 +182,15 @@ def _select_batches(data: bytes, pulled: PulledPartition, end_offset: int) -> It
 
 
 class SegmentWriter:
-    """The segments of a folder, which go on with the last one. Those of a new folder begin at `start_offset`."""
+    """The segments of a folder, in which `next_offset` is the next one to pull. A new folder gets an empty segment."""
 
-    def __init__(self, folder: Path, start_offset: int) -> None:
+    def __init__(self, folder: Path, next_offset: int) -> None:
         self.folder = folder
+        self.next_offset = next_offset
         folder.mkdir(exist_ok=True)
         sizes = {segment_file.base_offset_of(path.name): path.stat().st_size for path in folder.glob("*.log")}
         self.bytes = sum(sizes.values())
-        self._base_offset = max(sizes, default=start_offset)
+        self._base_offset = max(sizes, default=next_offset)
         self._size = sizes.get(self._base_offset, 0)
         """The number of bytes in the current segment."""
         self.path.touch()
@@ -203,9 +199,9 @@ class SegmentWriter:
         with open(self.path, "rb") as file:
             os.fsync(file.fileno())
 
-    def roll(self, next_offset: int) -> None:
+    def roll(self) -> None:
         if self._size > 0:
-            self._base_offset = next_offset
+            self._base_offset = self.next_offset
             self._size = 0
             self.path.touch()
 
@@ -218,7 +214,7 @@ class SegmentWriter:
 
         Only a segment with a single batch can exceed SEGMENT_BYTES.
         """
-        if batches and not self.bytes and batches[0].base_offset < self._base_offset:
+        if not self.bytes and batches[0].base_offset < self._base_offset:
             # The first records of this batch were deleted, so the log start offset is in the middle of the batch.
             path = self.path
             self._base_offset = batches[0].base_offset
@@ -236,6 +232,7 @@ class SegmentWriter:
                 self._size = 0
             content += data[batch.position : batch.position + batch.size]
         self._write(content)
+        self.next_offset = batches[-1].next_offset
 
     def _write(self, content: bytearray) -> None:
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from ast import literal_eval
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
@@ -110,12 +109,6 @@ def _answer_commit(group: CommittingGroup, member_id: str, generation: int) -> s
 
 # Lesson 08: `replay_transactions`, and lesson 11: `replay`.
 
-_LINE = re.compile(
-    r"(?P<at>\d+): (?:producer (?P<ended>\d+) (?P<end>commit|abort)s"
-    r"|(?P<of>\w+) (?P<partition>\S+) (?:deleted|= (?P<value>\d+))(?:, producer (?P<producer>\d+))?"
-    r"|(?P<group>\w+), (?:deleted|generation (?P<generation>\d+)))"
-)
-
 
 def _replay_lines(lines: Lines, *, ignores_transactions: bool = False) -> dict[tuple[str, str], int]:
     """Return the committed offsets, by group and partition, with the rules of the new coordinator.
@@ -155,16 +148,21 @@ def _read_lines(text: str) -> tuple[Lines]:
 
 def _read_line(text: str) -> Line:
     """Read a line in its printed form."""
-    found = _LINE.fullmatch(text)
-    assert found is not None, text
-    numbers = {name: int(found[name]) for name in ("at", "ended", "value", "producer", "generation") if found[name]}
-    if found["end"]:
-        return Line(numbers["at"], found["end"], producer=numbers["ended"])
-    if found["partition"]:
-        return Line(
-            numbers["at"], "offset", found["of"], found["partition"], numbers.get("value"), numbers.get("producer")
-        )
-    return Line(numbers["at"], "group", found["group"], value=numbers.get("generation"))
+    at, *words = text.replace(":", "").replace(",", "").split()
+    match words:
+        case ["producer", producer, end]:
+            return Line(int(at), end.removesuffix("s"), producer=int(producer))
+        case [group, "deleted"]:
+            return Line(int(at), "group", group)
+        case [group, "generation", generation]:
+            return Line(int(at), "group", group, value=int(generation))
+        case [group, partition, "deleted"]:
+            return Line(int(at), "offset", group, partition)
+        case [group, partition, "=", value]:
+            return Line(int(at), "offset", group, partition, int(value))
+        case [group, partition, "=", value, "producer", producer]:
+            return Line(int(at), "offset", group, partition, int(value), int(producer))
+    raise ValueError(text)
 
 
 # Lesson 09: `expired`. All times are days.

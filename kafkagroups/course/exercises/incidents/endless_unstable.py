@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from random import Random
 
@@ -38,41 +40,37 @@ RECEIPTS = 12
 PARTITION = partition_for(GROUP, 50)
 
 
-class _Processes:
-    """The three processes of `receipt-totals`. Each one reads two fixed topic-partitions and has its own producer."""
+class _Process:
+    """A process of `receipt-totals`. It reads two topic-partitions, and has a producer from `producers`."""
 
-    def __init__(self, log: OldIncidentLog) -> None:
+    def __init__(self, log: OldIncidentLog, number: int, producers: Iterator[int]) -> None:
         self.log = log
-        self.producers = [FIRST_PRODUCER, FIRST_PRODUCER + 1, FIRST_PRODUCER + 2]
-        self.positions = [2_400 + 60 * number for number in range(6)]
+        self.producers = producers
+        self.producer_id = next(producers)
+        self.positions = {f"receipts-{each}": 2_400 + 60 * each for each in (2 * number, 2 * number + 1)}
 
-    def run_transaction(self, process: int, time_ms: int, *, commits: bool) -> None:
-        self.append_offsets(process, self.producers[process], time_ms)
-        self.end_transaction(process, time_ms + 300, commits=commits)
+    def run_transaction(self, time_ms: int, *, commits: bool) -> None:
+        self.append_offsets(time_ms)
+        self.end_transaction(time_ms + 300, commits=commits)
 
-    def abort_before_late_offsets(self, process: int, time_ms: int, *, repeats: bool) -> None:
-        producer_id = self.producers[process]
+    def abort_before_late_offsets(self, time_ms: int, *, repeats: bool) -> None:
         if repeats:
-            self.append_offsets(process, producer_id, time_ms - 30_000)
-        self.end_transaction(process, time_ms - LATE_MS, commits=False)
-        self.append_offsets(process, producer_id, time_ms)
+            self.append_offsets(time_ms - 30_000)
+        late_producer = self.producer_id
+        self.end_transaction(time_ms - LATE_MS, commits=False)
+        self.append_offsets(time_ms, late_producer)
 
-    def append_offsets(self, process: int, producer_id: int, time_ms: int) -> None:
-        offsets = {f"receipts-{number}": self.positions[number] + RECEIPTS for number in (2 * process, 2 * process + 1)}
-        self.log.commit(GROUP, offsets, time_ms, producer_id=producer_id)
+    def append_offsets(self, time_ms: int, producer_id: int | None = None) -> None:
+        offsets = {name: position + RECEIPTS for name, position in self.positions.items()}
+        self.log.commit(GROUP, offsets, time_ms, producer_id=producer_id or self.producer_id)
 
-    def end_transaction(self, process: int, time_ms: int, *, commits: bool, producer_epoch: int = 0) -> None:
+    def end_transaction(self, time_ms: int, *, commits: bool, producer_epoch: int = 0) -> None:
         """After an abort, the process goes back to its positions and uses a new producer."""
-        producer_id = self.producers[process]
-        self.log.append_marker(PARTITION, producer_id, producer_epoch, commits=commits, timestamp=time_ms)
+        self.log.append_marker(PARTITION, self.producer_id, producer_epoch, commits=commits, timestamp=time_ms)
         if commits:
-            self.positions[2 * process] += RECEIPTS
-            self.positions[2 * process + 1] += RECEIPTS
+            self.positions = {name: position + RECEIPTS for name, position in self.positions.items()}
         else:
-            self.use_new_producer(process)
-
-    def use_new_producer(self, process: int) -> None:
-        self.producers[process] = max(self.producers) + 1
+            self.producer_id = next(self.producers)
 
 
 def write(folder: Path, seed: int) -> None:
@@ -80,33 +78,33 @@ def write(folder: Path, seed: int) -> None:
     name = name_partition(GROUP)
     uncleaned = folder / "uncleaned"
     with OldIncidentLog(uncleaned, segment_bytes=SEGMENT_BYTES) as log:
-        processes = _Processes(log)
+        producers = count(FIRST_PRODUCER)
+        processes = [_Process(log, number, producers) for number in range(3)]
         for step in range(CLEANED_STEP):
             _write_step(log, processes, step, random)
     compact(uncleaned / name, folder / name, CleanerConfig(_find_time(CLEANED_STEP), segment_bytes=SEGMENT_BYTES))
     shutil.rmtree(uncleaned)
     with OldIncidentLog(folder, segment_bytes=SEGMENT_BYTES) as log:
-        processes.log = log
+        for process in processes:
+            process.log = log
         for step in range(CLEANED_STEP, STEPS):
             _write_step(log, processes, step, random)
 
 
-def _write_step(log: OldIncidentLog, processes: _Processes, step: int, random: Random) -> None:
+def _write_step(log: OldIncidentLog, processes: list[_Process], step: int, random: Random) -> None:
     time_ms = _find_time(step)
-    for process in range(3):
-        begin_ms = time_ms + process * MINUTE_MS + random.randrange(20_000)
-        if process == 1 and step in HANGING_STEPS:
-            late_ms = time_ms + MINUTE_MS + 15_000
-            processes.abort_before_late_offsets(process, late_ms, repeats=step == HANGING_STEPS[1])
-        elif process == 1 and step == DEPLOYED_STEP:
+    for number, process in enumerate(processes):
+        begin_ms = time_ms + number * MINUTE_MS + random.randrange(20_000)
+        if number == 1 and step in HANGING_STEPS:
+            process.abort_before_late_offsets(time_ms + MINUTE_MS + 15_000, repeats=step == HANGING_STEPS[1])
+        elif number == 1 and step == DEPLOYED_STEP:
             # The process is killed. The transaction coordinator aborts its transaction after a minute.
-            killed_ms = time_ms + 55_000
-            processes.append_offsets(process, processes.producers[process], killed_ms)
-            processes.end_transaction(process, killed_ms + MINUTE_MS, commits=False, producer_epoch=1)
-        elif process != 1 or step < DEPLOYED_STEP:
-            processes.run_transaction(process, begin_ms, commits=(step, process) not in ABORTED)
+            process.append_offsets(time_ms + 55_000)
+            process.end_transaction(time_ms + 55_000 + MINUTE_MS, commits=False, producer_epoch=1)
+        elif number != 1 or step < DEPLOYED_STEP:
+            process.run_transaction(begin_ms, commits=(step, number) not in ABORTED)
             if step == DEPLOYED_STEP:
-                processes.use_new_producer(process)
+                process.producer_id = next(process.producers)
     for group, (topic, partitions) in PLAIN_GROUPS.items():
         offsets = {f"{topic}-{n}": 40 * step + random.randrange(40) for n in range(partitions)}
         log.commit(group, offsets, time_ms + 4 * MINUTE_MS + random.randrange(20_000))

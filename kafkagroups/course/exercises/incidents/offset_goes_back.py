@@ -59,37 +59,33 @@ class _Friday:
 
     def _read_receipts(self, process: int, step: int, time_ms: int) -> None:
         """Process 2 always fails at one receipt, and aborts."""
-        self._wait(time_ms)
         fails = process == 2 and step >= STUCK_STEP
-        self._commit_in_transaction(process, self.positions[process] + RECEIPTS)
-        self.broker.clock.advance(self.random.randrange(100, 900))
-        self._end_transaction(process, commits=not fails)
+        self._commit_in_transaction(time_ms, process, self.positions[process] + RECEIPTS)
+        self._end_transaction(time_ms + self.random.randrange(100, 900), process, commits=not fails)
         if not fails:
             self.positions[process] += RECEIPTS
 
     def _set_back(self, time_ms: int) -> None:
-        self._wait(time_ms + 2_000)
-        self._commit_in_transaction(1, self.positions[1])
+        self._commit_in_transaction(time_ms + 2_000, 1, self.positions[1])
         self._wait(time_ms + 2_700)
         commit_offsets(self.broker, GROUP, {"receipts-1": SET_BACK_TO})
-        self._wait(time_ms + 3_400)
-        self._end_transaction(1, commits=True)
+        self._end_transaction(time_ms + 3_400, 1, commits=True)
 
     def _skip_receipts(self, time_ms: int) -> None:
-        self._wait(time_ms + 4_000)
-        self._commit_in_transaction(2, self.positions[2])
+        self._commit_in_transaction(time_ms + 4_000, 2, self.positions[2])
         self._wait(time_ms + 4_600)
         self.broker.offset_delete(GROUP, [TopicPartition.parse("receipts-2")])
-        self._wait(time_ms + 5_100)
-        self._end_transaction(2, commits=True)
+        self._end_transaction(time_ms + 5_100, 2, commits=True)
 
     def _wait(self, time_ms: int) -> None:
         self.broker.clock.advance_to(time_ms)
 
-    def _commit_in_transaction(self, process: int, offset: int) -> None:
+    def _commit_in_transaction(self, time_ms: int, process: int, offset: int) -> None:
+        self._wait(time_ms)
         commit_in_transaction(self.broker, GROUP, FIRST_PRODUCER + process, {f"receipts-{process}": offset})
 
-    def _end_transaction(self, process: int, *, commits: bool) -> None:
+    def _end_transaction(self, time_ms: int, process: int, *, commits: bool) -> None:
+        self._wait(time_ms)
         end_transaction(self.broker, GROUP, FIRST_PRODUCER + process, commits=commits)
 
 

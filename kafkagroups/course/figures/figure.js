@@ -5,8 +5,8 @@ const SVG = "http://www.w3.org/2000/svg";
 const LINE_HEIGHT = 1.3; // As in marks.py, like the next one.
 const CORNER = 6;
 const LEAST_SIZE = 12; // The least size of a text in a narrow column, in pixels.
-const MOST_SEGMENTS = 4; // More alternatives than these, or longer ones, are a drop-down list.
-const MOST_LETTERS = 105;
+const MOST_SEGMENTS = 4; // More alternatives than these are a drop-down list.
+const LONG_OPTIONS = 80; // Alternatives with more characters than these stand in two columns.
 const MOST_NEWS = 6; // A screen reader says no more changes of a step than these.
 const CHARACTER_MS = 40; // While a sequence plays, a step stays as long as its caption takes to read,
 const STEP_MS = [1800, 4000]; // but at least and at most this long.
@@ -355,7 +355,7 @@ function makeSequence(parent, control, choose) {
 
 function makeAlternatives(parent, control, choose) {
   lastId += 1;
-  if (control.options.length > MOST_SEGMENTS || control.options.join("").length > MOST_LETTERS) {
+  if (control.options.length > MOST_SEGMENTS) {
     const row = makeElement(parent, "div", { class: "kg-row" });
     makeElement(row, "label", { class: "kg-label", for: `kg-${lastId}` }, control.label);
     const list = makeElement(row, "select", { id: `kg-${lastId}` });
@@ -365,7 +365,7 @@ function makeAlternatives(parent, control, choose) {
   }
   const row = makeElement(parent, "fieldset", { class: "kg-row" });
   makeElement(row, "legend", { class: "kg-label" }, control.label);
-  const segments = makeElement(row, "div", { class: "kg-segments" });
+  const segments = makeElement(row, "div", { class: `kg-segments${control.options.join("").length > LONG_OPTIONS ? " kg-long" : ""}` });
   segments.style.setProperty("--longest", Math.max(...control.options.map((option) => option.length)));
   const name = `kg-${lastId}`;
   const buttons = control.options.map((option, number) => {

@@ -38,6 +38,7 @@ from kafkagroups.errors import UsageError
 
 _FOLDER = files("kafkagroups.course.figures")
 _METADATA_KEY = "kafkagroups_figure"
+_PLACES = ("x", "y", "x1", "y1", "x2", "y2")
 
 
 @dataclass(frozen=True)
@@ -232,5 +233,5 @@ def _mark_to_json(mark: Mark) -> dict[str, Any]:
         data["hue"] = f"kg-hue-{find_hue(mark.hue)}"
     if isinstance(mark, Box) and mark.is_gone:
         data["hatch"] = find_hatch(mark)
-    # Only what differs from the default, because a figure has thousands of marks.
-    return {name: value for name, value in data.items() if value not in (None, False, "", ())}
+    # Apart from places, only what differs from the default, because a figure has thousands of marks.
+    return {name: value for name, value in data.items() if value or name in _PLACES}

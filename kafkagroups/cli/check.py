@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kafkagroups.cli import answers
 from kafkagroups.cli.options import Options, print_newer
 from kafkagroups.cli.output import print_findings, print_text
@@ -81,5 +83,6 @@ def _print_verdict(args: Options, topic: Topic, verdict: Check) -> None:
     findings = count_of(len(verdict.findings), "finding") if verdict.findings else "No findings about the load"
     for line in (*lines, *verdict.lost_fixes, f"{findings}."):
         print_text(line, indent="")
-    answers.print_topic_partitions(verdict.topic_partitions, judged.coordinator)
+    # The change of the partition count is a finding.
+    answers.print_topic_partitions(replace(verdict.topic_partitions, changed=None), judged.coordinator)
     print_findings(verdict.findings)

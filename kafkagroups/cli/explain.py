@@ -223,10 +223,9 @@ def _print_answer(args: Options, explanation: Explanation, subject: str, broker:
     answer = explanation.answer
     if answer is None:
         text = f"nothing about {subject}"
-    elif args.topic is None and "state" not in answer:
-        text = f"that {subject} is Dead, and all the same its {count_of(len(answer['offsets']), 'offset')}"
     elif args.topic is None:
-        text = f"that {subject} is {answer['state']}, with {count_of(len(answer['offsets']), 'offset')}"
+        state = f"{answer['state']}, with" if "state" in answer else "Dead, and all the same its"
+        text = f"that {subject} is {state} {count_of(len(answer['offsets']), 'offset')}"
     elif args.partition is None:
         offsets = ", ".join(f"{key}: {offset['offset']}" for key, offset in answer.items())
         text = f"{offsets} for {subject}"

@@ -99,9 +99,9 @@ def show_worked_rescue() -> None:
         "**The plan.** 3.9.2 skips the records 295 and 298 of partition 20, and 4.x fails at them. `--past-damage` "
         "also reads what comes after the damaged batch.",
         f"```text\n$ {PLAN_COMMAND}\n```",
-        "**The correction.** In the plan, 3.9.2 loads the partitions in ascending order, so here it keeps the old "
-        "partition of each moved group. That is right for `bean-orders`, whose old offsets are higher. For the five "
-        "other groups, the new and higher ones are right.",
+        "**The correction.** 3.9.2 keeps the group that it loads first (lesson 02). The old partitions have the lower "
+        "numbers, so the plan has the old offsets of the moved groups. That is right for `bean-orders`, whose old "
+        "offsets are higher. For the five other groups, the new and higher ones are right.",
         f"```python\n{inspect.getsource(correct_plan)}```",
         "**The new broker.**",
     )

@@ -161,7 +161,7 @@ course.check("processed_twice", processed_twice)
 #
 # The topic `__consumer_offsets` has 50 partitions, and all records about a group are in **one** of them. The group's name decides in which one. The lessons follow the groups of a small shop, Harbour Coffee.
 #
-# The next question is a *prediction*. Write what you expect, and run both cells. If you write nothing, click the line that appears to see the answer.
+# The next question is a *prediction*. Write what you expect, and run both cells. If you leave the `...`, a folded line appears: click it to see the answer.
 #
 # *Predict*: in how many different partitions do the shop's groups `billing`, `shipping`, `dashboard`, `fraud-check` and `mailer` live?
 
@@ -204,7 +204,7 @@ course.check("home_of_promo", home_of_promo)
 # %% [markdown]
 # ## Two coordinators
 #
-# So far, a *coordinator* was a broker. Its code that manages groups, the *group coordinator*, was rewritten for Kafka 4.0, so there are two. The lessons teach the [*new coordinator*](../docs/handbook/glossary.md#new-coordinator) of 4.x; a section near the end of each lesson says what the [*classic coordinator*](../docs/handbook/glossary.md#classic-coordinator), up to 3.9, does differently. The notebooks do not run Kafka: they contain a *model* of each coordinator, a Python program that follows its rules.
+# The code in a broker that manages groups is called the *group coordinator*. Kafka 4.0 has a new one, so this course speaks of two. The lessons teach the [*new coordinator*](../docs/handbook/glossary.md#new-coordinator) of 4.x; a section near the end of each lesson says what the [*classic coordinator*](../docs/handbook/glossary.md#classic-coordinator), up to 3.9, does differently. The notebooks do not run Kafka: they contain a *model* of each coordinator, a Python program that follows its rules.
 
 # %% [markdown]
 # ## The same bytes, the same answers
@@ -222,7 +222,7 @@ for name in sorted(groups):
     print(f"{name:<12} {group.state.value:<7} {len(group.members):>7} {len(group.offsets):>8}")
 
 # %% [markdown]
-# Are these groups right? A real 4.3.1 broker was started on the same files, and a client asked it for all offsets. The next cell prints its answers about two groups. The ✓ compares *all* groups, not only these two: the broker and `kg.load` gave the same offsets:
+# Are these groups right? A real 4.3.1 broker was started on the same files, and a client asked it for all offsets. The next cell prints its answers about two groups. The ✓ at the end means that the offsets of *all* groups agree with those of `kg.load`:
 
 # %%
 answered = course.read_answers("harbour/4.3.1")["offsets"]

@@ -52,11 +52,11 @@ course.hexdump(value)
 #
 # - **Numbers** are *big-endian*: the high byte comes first. Hex 23 is 2 · 16 + 3 = 35.
 # - **Metadata** is a text that a client may store with its offset. Its length plus one stands before it: `07` means six bytes, and `00` no text (null). This number is a *uvarint*, which takes one byte up to 127 and more bytes above (lesson 03).
-# - A partition's [**leader**](../docs/handbook/glossary.md#leader-of-a-partition) is the broker that accepts its writes. Each new leader raises the partition's [**leader epoch**](../docs/handbook/glossary.md#leader-epoch); the record contains that of `orders-0`, as the consumer knew it. Lesson 05 shows what a consumer does with it.
+# - A partition's [**leader**](../docs/handbook/glossary.md#leader-of-a-partition) is the broker that accepts its writes. Each new leader raises the partition's [**leader epoch**](../docs/handbook/glossary.md#leader-epoch); the record contains that of `orders-0` (not of `__consumer_offsets`). Lesson 05 shows what a consumer does with it.
 # - **Tagged fields** are optional fields at the end. Here `01` says that there is one such field, `00` is its number (the tag), and `10` is its length, 16 bytes. Tag 0 is the id of the topic. It is needed because a topic that is deleted and created again has the same name, but another id.
 
 # %% [markdown]
-# In the figure, one byte has changed: the length of the metadata is one too large, which shifts everything after it. First choose *none*, and go through the fields. Then compare each *changed byte*<span class="live-only">, or type one, for example `key 22=01`</span>: which of them does a reader notice?
+# In the figure, one byte has changed: the length of the metadata is one too large, which shifts everything after it. First choose *none*, and go through the fields. Then choose each other *changed byte*<span class="live-only">, or type one, for example `key 22=01`</span>: which of them does a reader notice?
 
 # %%
 # figure

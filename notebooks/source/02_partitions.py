@@ -144,7 +144,7 @@ with course.fold("moved", moved, sum(kg.partition_for(group, 50) != kg.partition
         print(f"{group:<12} of 50: {before:>2}   of 60: {after:>2}   {'stays' if before == after else 'other partition'}")
 
 # %% [markdown]
-# A group stays only if its hash has the same remainder for 50 and for 60. `billing` gets another, because 109829509 % 50 is 9 and 109829509 % 60 is 49. How often are the two remainders equal? Of 300 consecutive hashes (the least common multiple of 50 and 60), only the first 50 have two equal remainders, and then the pairs repeat. So about one group in six stays.
+# A group stays only if its hash has the same remainder for 50 and for 60. `billing` gets another, because 109829509 % 50 is 9 and 109829509 % 60 is 49. How often are the two remainders equal? Take the hashes 0 to 299. Up to 49, both remainders are the hash itself; from 50 on, they differ; then it repeats. So about one group in six stays.
 #
 # ## What a broker answers after that
 #
@@ -171,7 +171,7 @@ print_offsets("4.3.1", "new")
 # In the figure, each cell is a partition, and each dot is one of 128 groups: the 120 from above and the shop's 8, in colour. You follow one group; a click on a name in the list chooses another one.
 #
 # - The **blue cell** is the partition in which brokers look for this group.
-# - A **number** is its commit: the count of partitions with which the broker computed the place. A **dashed** one is left behind in a former partition.
+# - A **number** in a cell (50, 60 or 65) is a commit of the group, by a broker that counted so many partitions. A **dashed** one is old.
 #
 # See what restarted consumers find. The last step widens the topic again, to 65 partitions. Some groups then come back to their first partition, where brokers find the outdated commit. <span class="live-only">You can also type a name of your own.</span>
 

@@ -101,7 +101,7 @@ print(f"value  offset {record.value.offset}, metadata '{record.value.metadata}'"
 #
 # After a crash, a broker checks the batches at the end of its log. At the first wrong checksum it *truncates* the log: it removes this batch **and everything after it**.
 #
-# Why not only this batch? Several brokers store the partition. One of them is its leader, and the others, its *followers*, copy the leader's log. A follower asks only for what comes after its last record: after 7, for 8. So it would never get back a batch that was cut out of the middle.
+# Why not only this batch? Several brokers store the partition. One of them is its leader, and the others, its *followers*, copy the leader's log. A follower whose last record is 7 asks for 8, never for an earlier one. So it would never get back a batch that was cut out of the middle.
 #
 # ## Are the removed batches lost?
 #
@@ -110,7 +110,7 @@ print(f"value  offset {record.value.offset}, metadata '{record.value.metadata}'"
 # | the leader is | what happens |
 # |---|---|
 # | another broker | The leader still has these batches, and the truncated broker copies them from there. |
-# | the truncated broker | The leader's log is the truth: the other brokers shorten their copies to match it, and the batches are lost. |
+# | the truncated broker | The others must follow the leader: they shorten their copies to match its log, and the batches are lost. |
 #
 # This figure counts **from the start of the file**. Choose a *broken byte*<span class="live-only">, or type a position and a byte</span>, and step from *the file* to *after recovery* to see what the broker keeps. Can you find a byte whose change goes unnoticed?
 
@@ -140,7 +140,7 @@ course.check("unnoticed_change", unnoticed_change)
 # %% [markdown]
 # <details><summary>Which bytes are not protected, and why?</summary>
 #
-# The offset, the length and the leader epoch of a batch stand before the checksum. (In the figure, byte 563 is the end of an offset, and byte 571 the end of a leader epoch.) The length must be read before the checksum can be computed at all. The offset and the leader epoch have another reason: in normal topics, the client computes the checksum, and the broker fills in these two fields afterwards. All topics have the same format, so in this one, too, the checksum does not cover them.
+# The offset, the length and the leader epoch of a batch stand before the checksum. (In the figure, byte 563 is the end of an offset, and byte 571 the end of a leader epoch.) The length must be read before the checksum can be computed at all. The offset and the leader epoch have another reason: in normal topics, the client computes the checksum, and the broker fills in these two fields afterwards. `__consumer_offsets` has the same format, although here the broker writes everything.
 #
 # - A wrong **leader epoch** goes unnoticed. (This is the leader epoch of the partition of `__consumer_offsets`. A commit has another leader epoch, that of the partition that the group reads.)
 # - A wrong **offset** is noticed only if it is lower than the offset of the batch before.

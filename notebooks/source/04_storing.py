@@ -3,7 +3,7 @@
 #
 # **What happens between `commitSync()` and the answer?**
 #
-# **Which Kafka:** every 4.x, with the new *group coordinator*. The classic coordinator of 3.9 stands beside it in "Where 3.9 differs". **Which groups:** all consumer groups.
+# **Which Kafka:** every 4.x, with the new *group coordinator*. "Where 3.9 differs" compares it with the classic one of 3.9. **Which groups:** all, with the classic and the new protocol.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -140,7 +140,7 @@ with course.fold("this_and_next", this_and_next, (this_broker, next_broker)):
 # | the newest state | stays at 6 | goes back to 5 |
 # | a fetch returns | 5, and 6 as soon as the replicas confirm it | 5 |
 #
-# In both cases, a timeout or too few replicas in sync, the client gets the same error: `COORDINATOR_NOT_AVAILABLE`. So it cannot know whether the record is in the log. Repeating the commit settles the doubt, so `commitSync` sends it again. Once the repeated commit is answered `NONE`, all replicas in sync have it, so this and the next broker return the same offset.
+# In both cases, a timeout or too few replicas in sync, the client gets the same error: `COORDINATOR_NOT_AVAILABLE`. So the client cannot know whether the record is in the log, and `commitSync` sends the commit again. Once the repeated commit is answered `NONE`, all replicas in sync have it, so this and the next broker return the same offset.
 
 # %% [markdown]
 # ## How many copies a NONE means
@@ -317,7 +317,7 @@ course.compare_brokers(commit_after_a_timeout, holds_answers=True)
 #
 # <details><summary>The map of commits in flight, and a commit that is answered NONE but not shown</summary>
 #
-# In the source of 3.9, the map of commits in flight is called `pendingOffsetCommits`. The map has room for only one offset of each partition. When a commit is confirmed, 3.9 looks whether the map has an offset of this partition, no matter which one. If the map has none, 3.9 assumes that the offset was deleted in the meantime, and does not move the confirmed offset into the cache. With two commits in flight, this goes wrong:
+# In the source of 3.9, the map of commits in flight is called `pendingOffsetCommits`. The map has room for only one offset of each partition. When a commit is confirmed, 3.9 checks whether the map has any offset of this partition. If the map has none, 3.9 assumes that the offset was deleted in the meantime, and does not move the confirmed offset into the cache. With two commits in flight, this goes wrong:
 #
 # | step | map | cache |
 # |---|---|---|

@@ -3,7 +3,7 @@
 #
 # **Why does a broker never read the topic when a consumer asks for its offset?**
 #
-# **Which Kafka:** every 4.x, with the new *group coordinator*. **Which groups:** all consumer groups.
+# **Which Kafka:** every 4.x, with the new *group coordinator*. **Which groups:** all, with the classic and the new protocol.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -72,6 +72,15 @@ for answer in answers:
 # - **FindCoordinator** only looks up the partition's leader.
 # - **OffsetFetch** needs only the group's own partition, which was loaded between two of our requests.
 # - **ListGroups**, the list of a broker's groups, needs *all* partitions. **An empty list right after a start proves nothing**: before the load begins, the broker does not know which partitions it leads, and answers `NONE` with 0 groups.
+
+# %% [markdown]
+# ## All answers, in a failover
+#
+# Broker 1 leads partition 9, and dies. Step through the phases: in which of them does a client that asks for `billing` get no offset, and what does it do next? Then ask for the other groups, whose answers belong to the questions 2 and 3.
+
+# %%
+# figure
+course.Failover()
 
 # %% [markdown]
 # ## Question 2: where do I continue?
@@ -196,12 +205,12 @@ course.check("proof_of_loss", proof_of_loss)
 #
 # A consumer starts to process records at its offset, so the offset must not change a moment later. Java's consumer therefore sets `requireStable` in its fetch, which makes it a *stable fetch*. Kafka's tools only show offsets, and do not set it.
 #
-# The first case is a commit **in flight**, which the replicas have not confirmed yet (lesson 04). Suppose that 5 is confirmed, and 6 is in flight. Neither number would be a good answer:
+# The first case is a commit **in flight**, which the replicas have not confirmed yet (lesson 04). Suppose that 5 is confirmed. Consumer X has processed record 5, its commit of 6 is in flight, and Y takes over. Neither number would be a good answer for Y:
 #
 # | if the coordinator answered | this could happen next |
 # |---|---|
-# | 5, the confirmed offset | The replicas confirm 6. Another consumer had already processed record 5, and this one processes it again. |
-# | 6, the offset in flight | This consumer goes on at 6. The broker crashes, 6 is lost, and the next coordinator knows only 5. If this consumer then dies before its next commit, its successor processes record 5 again. |
+# | 5, the confirmed offset | The replicas confirm 6. Y begins at 5, and processes record 5 again, needlessly. |
+# | 6, the offset in flight | Y begins at 6. The broker crashes, and 6 is lost. If Y dies before it commits, Z begins at 5, although X and Y took it for done. |
 #
 # So a coordinator of 4.x lets a stable fetch **wait** until the replicas have confirmed 6. Then 6 can no longer be lost:
 
@@ -285,15 +294,6 @@ course.check("get_offsets", get_offsets)
 # course.hint("get_offsets")
 
 # %% [markdown]
-# ## All answers, in a failover
-#
-# Broker 1 leads partition 9, and dies. Step through the phases: in which of them does a client that asks for `billing` get no offset, and what does it do next? Then ask for the other groups.
-
-# %%
-# figure
-course.Failover()
-
-# %% [markdown]
 # ## Question 4: has the partition lost records that I have read?
 #
 # 1. Broker A leads `orders-0` in leader epoch 3, and writes up to 59. Broker B has copied up to 39.
@@ -315,7 +315,7 @@ course.Failover()
 #
 # The consumer asks B, with `OffsetForLeaderEpoch`, where epoch 3 ends. B has a list of epochs, each with its first offset: `[(0, 0), (3, 20), (4, 40)]`. Epoch 3 ends where epoch 4 begins, at 40. The consumer continues at the smaller of its offset and the end of the epoch, so at 40.
 #
-# **An epoch ends at the first offset of the next higher epoch in the list.** The same rule gives an answer for an epoch that is not in the list. The leaders of epochs 1 and 2 wrote nothing, so the next higher epoch in the list is 3, and the answer is 20. The highest epoch ends at the end of the log.
+# **An epoch ends at the first offset of the next higher epoch in the list.** Asked where epoch 1 ends, which is not in the list because its leader wrote nothing, B answers 20: the next higher epoch in the list is 3. The highest epoch ends at the end of the log.
 #
 # An offset that an operator has set with `kafka-consumer-groups.sh` has no leader epoch, so the consumer does not ask.
 

@@ -48,7 +48,7 @@
 #
 # ## The first member
 #
-# Two consumers join the group `billing`, and later they leave. Each of the 20 rows shows a request (or a pause) and its answer. The word *now* introduces the group's new state, and `log ←` a record that the coordinator writes. Here are the first three. (Skip the code.)
+# Two consumers join the group `billing`, and later they leave. Each of the 20 rows shows a request (or a pause) and its answer. *Now* introduces the group's new state, and `log ←` a record that the coordinator writes. Here are the first three. (Skip the code.)
 
 # %%
 import kafkagroups as kg
@@ -145,7 +145,7 @@ story[12:14]
 story[14:20]
 
 # %% [markdown]
-# The LeaveGroup in row 16 writes no record; the end of the rebalance does, in row 19.
+# The LeaveGroup in row 16 writes no record, because the end of the rebalance writes one (row 19).
 
 # %% [markdown]
 # ## What is in the log
@@ -226,9 +226,9 @@ with course.fold("leader_is_removed_at", leader_is_removed_at, billing.now_s):
 # %% [markdown]
 # ## Three deadlines
 #
-# A Java consumer sends heartbeats from a separate thread, which goes on even if the loop hangs. So the consumer also watches its own loop, and leaves if it does not call `poll` within `max.poll.interval.ms` (5 min). A member can join only inside `poll`, which may come as late as that. So each member sends `max.poll.interval.ms` as its [rebalance timeout](../docs/handbook/glossary.md#rebalance-timeout).
+# A Java consumer sends heartbeats from a separate thread, which goes on even if the loop hangs. So the consumer also watches its own loop, and leaves if it does not call `poll` within `max.poll.interval.ms` (5 min). A member joins only when its loop calls `poll`, at the latest after `max.poll.interval.ms`. So each member sends this time as its [rebalance timeout](../docs/handbook/glossary.md#rebalance-timeout).
 #
-# The coordinator waits that long for its JoinGroup:
+# The coordinator waits until the **largest** of these timeouts is over:
 #
 # | what must come | before this deadline | or else |
 # |---|---|---|

@@ -122,7 +122,7 @@ def refused_commits(broker):
 course.compare_brokers(refused_commits, ("4.3.1", "3.9.2"))[1:]
 
 # %% [markdown]
-# The four checks are about the whole request: if one of them fails, no offset is stored. The broker's earlier checks work for each partition: an offset of a partition that does not exist, or whose topic the client may not read, is refused, and the other offsets are stored.
+# The four checks are about the whole request: if one of them fails, no offset is stored. The broker's checks before them are about each partition: if one does not exist, or the client may not read its topic, only its offset is refused.
 #
 # <details><summary>The length of the metadata</summary>
 #
@@ -165,7 +165,7 @@ course.check("three_refusals", three_refusals)
 # | `FENCED_INSTANCE_ID` (below) | `FencedInstanceIdException` | Another process has this instance id. | Stop, and look for the other process. |
 # | `GROUP_AUTHORIZATION_FAILED`, `TOPIC_AUTHORIZATION_FAILED` | `GroupAuthorizationException`, `TopicAuthorizationException` | A permission is missing. | Stop, and ask for READ. |
 # | `NOT_COORDINATOR`, `COORDINATOR_LOAD_IN_PROGRESS` | `TimeoutException`, after 60 seconds of retries | The broker could not store the commit during this time. | Go on: the next commit stores a newer offset (lesson 04). |
-# | `UNKNOWN_TOPIC_OR_PARTITION` | the same | The broker does not know this topic or partition; perhaps the topic was deleted. It stored the other offsets of the commit. | Check whether the topic still exists. If not, no later commit can store the offset: leave this partition out. |
+# | `UNKNOWN_TOPIC_OR_PARTITION` | `TimeoutException`, after 60 seconds | The broker does not know this topic or partition; perhaps the topic was deleted. It stored the other offsets of the commit. | Check whether the topic still exists. If not, no later commit can store the offset: leave this partition out. |
 
 # %% [markdown]
 # ## Exercise: answer a commit

@@ -3,7 +3,7 @@
 #
 # **When does an offset in a transaction count?**
 #
-# **Which Kafka:** every 4.x, with the new *group coordinator*. **Which groups:** all consumer groups.
+# **Which Kafka:** every 4.x, with the new *group coordinator*. **Which groups:** all, with the classic and the new protocol.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -172,7 +172,7 @@ course.check("after_two_markers", after_two_markers)
 # %% [markdown]
 # ## A transaction that hangs
 #
-# No record says that a transaction begins. A record of a transaction that comes after the producer's last marker simply opens a new one. This becomes a problem if a request with offsets is delayed in the network, arrives after the end of its transaction, and is stored:
+# No record says that a transaction begins: the first transactional record after a producer's marker opens the next transaction. This becomes a problem if a request with offsets is delayed in the network, arrives after the end of its transaction, and is stored:
 #
 # ```
 #  record   time
@@ -210,7 +210,7 @@ course.check("which_hangs", which_hangs)
 # %% [markdown]
 # ## Two protections against a late request
 #
-# **Protection 1**: since 3.7, a broker that receives an offset first asks the transaction coordinator: does this producer have an open transaction that includes this partition of `__consumer_offsets`? For the late request above, the answer is no, so the broker refuses it. But suppose that the producer has already begun its **next** transaction, with the same partition. Then the answer is yes, and the late offset becomes part of the wrong transaction.
+# **Protection 1**: since 3.7, a broker that receives an offset first asks the transaction coordinator: does this producer have an open transaction that includes this partition of `__consumer_offsets`? For the late request above, the answer is no, so the broker refuses it. But suppose that the producer has already begun its **next** transaction, which also writes into this partition. Then the answer is yes, and the late offset becomes part of the wrong transaction.
 #
 # **Protection 2** closes this gap with the producer epoch. This epoch rises with each new process. In 4.x, with the feature `transaction.version` 2, it also rises by 1 at each end of a transaction. So the late request has a lower producer epoch, and is refused even if the next transaction is open:
 #
@@ -247,7 +247,7 @@ with course.fold("epoch_of_the_fourth", epoch_of_the_fourth, batches[-1].produce
         print(f"record {batch.base_offset}: {what:<12} epoch {batch.producer_epoch}")
 
 # %% [markdown]
-# Here, the marker has a higher producer epoch than the offsets that it ends. So a load must ignore the epochs, and finds the offsets of a marker by the producer id alone.
+# Here, the marker has a higher producer epoch than the offsets that it ends. So a load compares only the producer ids to find the offsets of a marker.
 
 # %% [markdown]
 # ## Exercise for later: replay with transactions

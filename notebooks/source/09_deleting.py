@@ -133,7 +133,7 @@ course.ExpiryChart()
 #
 # ## When the retention begins
 #
-# How does a broker recognise that nobody needs an offset? A group of each kind fits into one row:
+# How does a broker recognise that nobody needs an offset? Find the row of your group:
 #
 # | row | the group | the retention begins | why |
 # |---|---|---|---|
@@ -145,7 +145,7 @@ course.ExpiryChart()
 # | **other type** | It is Stable, and its members are no consumers: its *protocol type* is for example `connect` (Kafka Connect). | never: the offset stays | The coordinator does not know what they read. |
 # | **new protocol** | It uses the new protocol, and no member reads the topic. | at the commit | No record says when the last member left. |
 #
-# A commit of value version 1 (lesson 01) has its own *expire timestamp*. Such an offset expires at that time, except in the rows whose offset stays.
+# A commit of value version 1 (lesson 01) has its own *expire timestamp*. It expires at that time, unless its row says *never*.
 
 # %% [markdown]
 # ## Exercise: what expires
@@ -205,7 +205,7 @@ course.compare_brokers(set_on_day_6, ("4.3.1", "3.9.2"))[1:]
 #
 # ## A quiet topic, with the new protocol
 #
-# With the new protocol (lesson 13), the week begins at the last commit. If the topic is quiet, and the program commits only after it has read records, this week may already be over when the last member leaves. (Auto commit is safe, because it commits all positions every 5 seconds.) The last order is committed on day 1, and the last member leaves on day 9:
+# With the new protocol (lesson 13), the week begins at the last commit. If the topic is quiet, and the program commits only after it has read records, this week may already be over when the last member leaves. (Auto commit is safe, because it commits all positions every 5 seconds.) For example, the last order is committed on day 1, and the last member leaves on day 9:
 #
 # | row | the offset expires |
 # |---|---|

@@ -80,7 +80,7 @@ for version, groups in loaded.items():
 #
 # How does a load know which groups exist? A running coordinator of 4.x creates a group when it stores the group's first commit, and a load does the same: one record of an offset is enough to make the group. This matters for a *simple group*, whose consumers choose their partitions themselves: it has offsets, but no group record. After the load, it is there, and `Empty`.
 #
-# The figure shows two loads of one log, by 4.3.1 and by 3.9.2. First follow 4.3.1 to the end. Then give record 8 a value of zero bytes, which no load can read, and compare the answers. Only what a record has just changed is in colour, and `≠` marks a group that only one of the two has at this moment: 3.9.2 makes its groups at the end.
+# The figure shows two loads of one log, by 4.3.1 and by 3.9.2. First follow 4.3.1 to the end. Then give record 8 a value of zero bytes, which no load can read, and compare the answers. Colour shows what the last record changed. `≠` marks a group that only one of the two has now. (3.9.2 makes its groups at the end of the load.)
 
 # %%
 # figure
@@ -113,7 +113,7 @@ course.check("replay", replay)
 #
 # ## Which replica does the next broker load?
 #
-# The next broker loads **its own replica** of the log, and the cleaner of a broker cleans only the replicas of this broker. So two replicas of one partition can have very different lengths. Suppose that broker 1 leads partition 9, whose groups commit ten times per second. If broker 1 stops, broker 2 takes over, and the cleaner thread of broker 2 died 100 days ago:
+# The next broker loads **its own replica** of the log, and the cleaner of a broker cleans only the replicas of this broker. So two replicas of one partition can have very different lengths. Suppose that broker 1 leads partition 9, whose groups commit ten times per second. If broker 1 stops, broker 2 takes over. But its cleaner thread died 100 days ago:
 
 # %%
 replicas = {1: 50_000, 2: 86_400_000, 3: 50_000}

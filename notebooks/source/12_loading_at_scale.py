@@ -162,7 +162,7 @@ race
 #
 # ## What Spark costs
 #
-# Spark costs time before it reads the first record: it starts Java, and the first job also starts Python in the tasks, which is why the first job in the chart is slower than the second. One process starts at once. So Spark is faster only if the log is so long that its start no longer matters.
+# Spark costs time before it reads the first record: it starts Java, and the first job also starts Python in the tasks, which is why the first job in the chart is slower than the second. One process starts at once. So Spark is faster only if the log is so long that Spark's start no longer matters.
 #
 # ## Exercise: how long is long enough? On paper
 #
@@ -325,7 +325,7 @@ course.check("merge", merge)
 # %% [markdown]
 # ## Dividing works, but takes longer
 #
-# An offset in a transaction counts only if the next marker of its producer commits it, and this marker can be in another part. So a program first collects all markers. Then it reads the log once more, and now it knows for each line whether the line counts. The next cell merges such results for the whole shop. It divides the log as finely as possible: each line that counts is a part of its own, and the parts are merged in a random order.
+# An offset in a transaction counts only if the next marker of its producer commits it, and this marker can be in another part. So a program first collects all markers. Then it reads the log once more, and now it knows for each line whether the line counts. As a hard test, the next cell makes a part of each line of the shop that counts, and merges the parts in a random order.
 
 # %%
 shop = course.find_data("harbour/4.3.1")

@@ -65,6 +65,21 @@ with course.fold("idle_seconds", idle_seconds, 0):
 # </details>
 
 # %% [markdown]
+# ## What changes in your program
+#
+# Both protocols store the same offsets, so a service keeps its positions. Three things change:
+#
+# | | classic group | `group.protocol=consumer` |
+# |---|---|---|
+# | `onPartitionsRevoked` gets | all partitions (default assignor) | only what this member must give back; a commit inside the call is still accepted |
+# | a commit during a change | can fail with `REBALANCE_IN_PROGRESS` | succeeds, because there is no phase in which nobody knows the owners |
+# | the retention of 7 days begins (lesson 09) | when the group becomes Empty | at the commit (but the offset stays while a member reads the topic) |
+#
+# **The trap is the retention**, for programs without auto commit that commit only after they have read records. If nothing was written to a partition for 8 days, its last commit is 8 days old, so its offset is deleted soon after the service stops. `commitSync()` without arguments commits the positions of all partitions of a consumer, so call it before you close the consumer.
+#
+# Consumers can change to the new protocol one after the other; the handbook says [how to change a running service](../docs/handbook/protocols.md#how-to-change-a-running-service).
+
+# %% [markdown]
 # ## The first member: five records
 #
 # A classic rebalance ends for all members in one moment, so one record at its end is enough. In a consumer group, each member changes at its own time, so there is **no record of a rebalance**. The coordinator computes the assignments, and writes each step when it happens. When the first member of `loyalty` subscribed to `orders`, a 4.3.1 broker wrote one batch:
@@ -86,7 +101,7 @@ course.print_protocol_lines(loyalty, "loyalty", last_offset=4)
 # | 3 | The plan is complete. | 6 | the **assignment epoch**: the group epoch for which the plan was made |
 # | 4 | The member receives partitions. | 8, for each member | the [**current assignment**](../docs/handbook/glossary.md#current-assignment): the partitions that the member may read now, with its **member epoch**, the group epoch that it has reached |
 #
-# An [*epoch*](../docs/handbook/glossary.md#epoch) is a number that only rises. In these five records, all epochs are 2 (in 4.3, a new group has 1, its first change 2), and the target and the current assignment are equal. With a second member, they differ.
+# An [*epoch*](../docs/handbook/glossary.md#epoch) is a number that only rises. In these five records, all epochs are 2, because 4.3 creates a group with epoch 1, and the first member raises it. Target and current assignment are equal. With a second member, they differ.
 
 # %% [markdown]
 # ## A second member joins
@@ -293,21 +308,6 @@ course.check("after_record_29", after_record_29)
 # course.hint("after_record_29")
 
 # %% [markdown]
-# ## What changes in your program
-#
-# Both protocols store the same offsets, so a service keeps its positions. Three things change:
-#
-# | | classic group | `group.protocol=consumer` |
-# |---|---|---|
-# | `onPartitionsRevoked` gets | all partitions (default assignor) | only what this member must give back; a commit inside the call is still accepted |
-# | a commit during a change | can fail with `REBALANCE_IN_PROGRESS` | succeeds, because there is no phase in which nobody knows the owners |
-# | the retention of 7 days begins (lesson 09) | when the group becomes Empty | at the commit (but the offset stays while a member reads the topic) |
-#
-# **The trap is the retention**, for programs without auto commit that commit only after they have read records. If nothing was written to a partition for 8 days, its last commit is 8 days old, so its offset is deleted soon after the service stops. `commitSync()` without arguments commits the positions of all partitions of a consumer, so call it before you close the consumer.
-#
-# Consumers can change to the new protocol one after the other; the handbook says [how to change a running service](../docs/handbook/protocols.md#how-to-change-a-running-service).
-
-# %% [markdown]
 # ## Share groups and streams groups
 #
 # Two more kinds of groups record the same steps, in [record types](../docs/handbook/records.md) of their own:
@@ -318,7 +318,7 @@ course.check("after_record_29", after_record_29)
 # %% [markdown]
 # ## How a group ends
 #
-# A broker deletes a group's records in a fixed order, each by a tombstone: 1 to 3 when a member leaves, 4 and 5 when an administrator deletes the group:
+# A broker deletes a group's records in a fixed order, each by a tombstone: the first three when a member leaves, the last two when an administrator deletes the group.
 #
 # 1. the current assignment
 # 2. the target

@@ -17,23 +17,7 @@
 # 1. If groups begin at wrong positions, first stop their consumers, before they commit.
 # 2. Copy the partition to a folder COPY ([how](../docs/operator.md#how-to-copy-a-partition)). Until then, restart no broker, because a start may cut the log.
 # 3. Find your complaint in the table of "How an incident works". Run the command of that row on COPY, with `--kafka VERSION`; it only reads. The incident shows what follows.
-# 4. Repair when you know the cause: first in a copy, then the broker. Let a command only print first: with `--dry-run` instead of `--execute`, or `rescue apply` without `--yes`.
-
-# %% [markdown]
-# ## Four questions
-#
-# It is Sunday, 23:10, and an alarm rings: the disk of broker 2 is full. If you now delete files, restart brokers or reset offsets, you can destroy the evidence. So work on a copy of the log.
-#
-# Four questions lead from an alarm to its cause:
-#
-# | question | why you ask it | command |
-# |---|---|---|
-# | 1. **Where** is it? | Usually only one partition or one group is involved. | `stats`, `check` |
-# | 2. **Who** wrote it, and when? | Most causes are something that a program or a person did. | `explain`, `timeline` |
-# | 3. What does a **broker answer** from this log? | A client sees only this answer. It comes from the newest record of a key. Such a record is *live*. | `load` |
-# | 4. **What changed?** | Two moments, two replicas or two coordinators differ. | `diff` |
-#
-# We solve incident 1 together; the others are yours.
+# 4. Repair when you know the cause: first in a copy, then the broker. Before a command changes something, let it only print (`--dry-run`, or `rescue apply` without `--yes`); then add `--execute` or `--yes`.
 
 # %% [markdown]
 # ## How an incident works
@@ -59,8 +43,46 @@
 #
 # Level 1: the first commands show the cause. Level 2: you compare two answers. Level 3: you need several outputs together.
 
+# %% [markdown]
+# ## Four questions
+#
+# It is Sunday, 23:10, and an alarm rings: the disk of broker 2 is full. If you now delete files, restart brokers or reset offsets, you can destroy the evidence. So work on a copy of the log.
+#
+# Four questions lead from an alarm to its cause:
+#
+# | question | why you ask it | command |
+# |---|---|---|
+# | 1. **Where** is it? | Usually only one partition or one group is involved. | `stats`, `check` |
+# | 2. **Who** wrote it, and when? | Most causes are something that a program or a person did. | `explain`, `timeline` |
+# | 3. What does a **broker answer** from this log? | A client sees only this answer. It comes from the newest record of each key; these are *live*. | `load` |
+# | 4. **What changed?** | Two moments, two replicas or two coordinators differ. | `diff` |
+#
+# We solve incident 1 together; the others are yours.
+
 # %%
 from kafkagroups import course
+
+# %% [markdown]
+# ## How to read these outputs
+#
+# | output | word | what it means |
+# |---|---|---|
+# | `stats` | *live* | A broker answers from it. |
+# | | *dead* | A later record replaced it. |
+# | | *stops at* | The end of the next pass. |
+# | | *cleaned to* | The end of the last pass (`-`: no trace). |
+# | `stats --by writer` | *epoch* | The leader epoch in the commits; `t`: in transactions. |
+# | | *recs*, */min*, *med. s* | Records in each commit; commits a minute; median seconds in between. |
+# | `explain` | `aborted` | The commit never counts. |
+# | | `pending` | It has no marker yet. |
+# | | `deleted` | A tombstone of this offset followed. |
+# | | *by* | The record that decided the fate. |
+# | | `▼` | The offset is lower than before. |
+# | `timeline` | *1 generation before it never written* | Normal if several members start together. |
+# | | *48, the first commit after 453 was deleted* | The next commit after the tombstone was 48. |
+# | `load` | *epoch* | The generation of a classic group. |
+# | | *pend.* | Offsets in open transactions. |
+# | `diff` | *fork* | Where two replicas begin to differ. |
 
 # %% [markdown]
 # ## Incident 1: one partition fills the disk
@@ -153,7 +175,7 @@ course.run_command("kafkagroups compact __consumer_offsets-12 --out cleaned/__co
 course.run_command("kafkagroups diff . cleaned", folder)
 
 # %% [markdown]
-# **Look at the row *removed***, and at the line `No group, no offset and no pending commit differs.` A pass removes 25,099 records and changes no answer. 877 remain: the 852 of the active segment, which include the 25 live ones, and one dead record of each key, because the pass does not read the active segment.
+# **Look at the row *removed***, and at the line `No group, no offset and no pending commit differs.` A pass removes 25,099 records and changes no answer. 877 remain: 852 in the active segment, with all 25 live ones. The other 25 are one dead record of each key, because the pass does not read the active segment.
 #
 # So finding 1 is right. A healthy cleaner waits only until half of the log is dirty (lesson 10), and here all closed segments are dirty.
 #
@@ -181,28 +203,6 @@ course.run_command("kafkagroups diff . cleaned", folder)
 
 # %%
 # course.show_worked_solution("growing_partition")
-
-# %% [markdown]
-# ## How to read these outputs
-#
-# | output | word | what it means |
-# |---|---|---|
-# | `stats` | *live* | A broker answers from it. |
-# | | *dead* | A later record replaced it. |
-# | | *stops at* | The end of the next pass. |
-# | | *cleaned to* | The end of the last pass (`-`: no trace). |
-# | `stats --by writer` | *epoch* | The leader epoch in the commits; `t`: in transactions. |
-# | | *recs*, */min*, *med. s* | Records in each commit; commits a minute; median seconds in between. |
-# | `explain` | `aborted` | The commit never counts. |
-# | | `pending` | It has no marker yet. |
-# | | `deleted` | A tombstone of this offset followed. |
-# | | *by* | The record that decided the fate. |
-# | | `▼` | The offset is lower than before. |
-# | `timeline` | *1 generation before it never written* | Normal if several members start together. |
-# | | *48, the first commit after a deletion, 453 before it* | 453 was deleted, and the next commit was 48. |
-# | `load` | *epoch* | The generation of a classic group. |
-# | | *pend.* | Offsets in open transactions. |
-# | `diff` | *fork* | Where two replicas begin to differ. |
 
 # %% [markdown]
 # ## Incident 2: some failovers are slow

@@ -91,9 +91,9 @@ def _print_written(args: Options, topic: Topic, written: WrittenTables) -> None:
 def _load_selected(args: Options, topic: Topic) -> Groups:
     """With --until, only the partition with the group's records is loaded."""
     path = str(topic.path)
-    opened = topic.open(Stop(args.until))
-    if args.group is not None and args.until is not None and len(opened.logs) > 1:
-        if has_wildcard(args.group):
+    if args.group is not None and args.until is not None:
+        opened = topic.open(Stop(args.until))
+        if len(opened.logs) > 1 and has_wildcard(args.group):
             raise UsageError("an offset to stop at needs one partition: give the id of one group, and not a pattern")
         topic = replace(topic, path=opened.limit_to(args.group).logs[0].path)
     groups = replace(_load(args, topic, **answers.find_stop(args)), path=path)

@@ -8,6 +8,7 @@ import io
 import json
 import re
 import struct
+import time
 from contextlib import redirect_stdout
 
 import pytest
@@ -58,7 +59,11 @@ def topics_of_broker(empty_broker):
     try:
         with client.asking(empty_broker.address) as ask:
             assert {client.create_topic(ask, name, 1) for name in names} == {client.NONE}
-            return client.topic_ids(ask, names)
+            ids = client.topic_ids(ask, names)
+            while not all(ids.values()):  # The broker learns of a topic a moment after its creation.
+                time.sleep(0.1)
+                ids = client.topic_ids(ask, names)
+            return ids
     finally:
         empty_broker.stop()
 

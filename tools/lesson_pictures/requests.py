@@ -85,9 +85,9 @@ def draw_checks() -> Picture:
         y = 64 + number * 58
         marks += [
             Arrow(f"to {check}", 108, y - 22, 108, y - 2),
-            draw_large_box(check, MARGIN, y, 206, check),
-            Arrow(f"no {check}", 216, y + 17, 260, y + 17),
-            Label(f"no words {check}", 236, y + 10, "no", "middle", size=LARGE),
+            draw_large_box(check, MARGIN, y, 212, check),
+            Arrow(f"no {check}", 222, y + 17, 260, y + 17),
+            Label(f"no words {check}", 239, y + 10, "no", "middle", size=LARGE),
             draw_large_box(error, 264, y, RIGHT - 264, error, Tone.ERROR),
         ]
         if number:
@@ -96,6 +96,6 @@ def draw_checks() -> Picture:
     marks += [
         Arrow("to log", 108, last - 22, 108, last - 2),
         Label("yes words log", 120, last - 6, "yes", size=LARGE),
-        draw_large_box("log", MARGIN, last, 206, "log", Tone.LIVE),
+        draw_large_box("log", MARGIN, last, 212, "log", Tone.LIVE),
     ]
     return Picture("The checks of a commit, and the error of each check", last + 42, tuple(marks))

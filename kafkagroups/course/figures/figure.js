@@ -133,7 +133,7 @@ function drawMark(group, mark, waitMs, pace) {
     Object.assign(text.style, styles[number]); // An old text keeps its colour until it goes.
     text.setAttribute("class", "kg-old");
     group.append(text);
-    text.animate({ opacity: 0 }, { duration: LEAVE_MS, delay: waitMs, fill: "forwards" }).onfinish = () => text.remove();
+    text.animate({ opacity: 0 }, { duration: 100, delay: waitMs, fill: "forwards" }).onfinish = () => text.remove();
   }
 }
 
@@ -221,14 +221,14 @@ function leave(group, waitMs = 0) {
   setTimeout(() => group.remove(), waitMs ? waitMs + 100 : LEAVE_MS);
 }
 
-// A new box with an origin is a copy: it starts in the middle of that mark and moves to its own place, after the mark
-// itself has come there.
+// A new box with an origin is a copy: it starts in the middle of that mark, no wider than it (or small, at the beginning
+// of an arrow), and moves to its own place, after the mark itself has come there.
 function startAt(group, copy, origin) {
   const [x, y] = placeOf(origin);
-  const startX = x + ((origin.width ?? copy.width) - copy.width) / 2;
-  const startY = y + ((origin.height ?? copy.height) - copy.height) / 2;
+  const { width = copy.width, height = copy.height } = origin.kind === "arrow" ? { width: 0, height: 0 } : origin;
+  const scale = Math.min(1, Math.max(width, 20) / copy.width);
   group.style.transition = "none";
-  group.style.transform = `translate(${startX}px, ${startY}px)`;
+  group.style.transform = `translate(${x + (width - scale * copy.width) / 2}px, ${y + (height - scale * copy.height) / 2}px) scale(${scale})`;
 }
 
 function moveHome(group, copy, isLate) {

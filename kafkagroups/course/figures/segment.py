@@ -124,7 +124,7 @@ class Segment(Figure):
                 marks.append(Label(f"{name} {number}", x, y + 14, words, size=11))
             if broken and is_broken:
                 sign_x = _BAR_LEFT + (broken.position - batch.position + 0.5) * scale - 6
-                marks.append(Box("broken", sign_x, y + 2, 12, 15, ("✗",), Tone.ERROR, 12, is_bold=True))
+                marks.append(Box("broken", sign_x, y - 8, 12, 13, ("✗",), Tone.ERROR, 11, is_bold=True))
             if result:
                 text.append(f"{_format_offsets(batch)} at byte {batch.position}: {result}")
         if broken:

@@ -267,7 +267,7 @@ def cut_the_power(page, figure):
     page.keyboard.press("ArrowRight")
     expect(place).to_have_text("step 3 of 5: 6 appended")
     figure.get_by_role("radio", name="cut after this step").check()
-    expect(caption).to_contain_text("The next broker has the whole log, or the part that the replica confirmed.")
+    expect(caption).to_contain_text("6 is lost if the next broker has only what the replica confirmed.")
     expect(figure.locator(".kg-line").filter(has_text="the next broker answers 6 or 5").first).to_be_visible()
     page.screenshot(path=SCREENS / "figure-in-lesson.png")
 

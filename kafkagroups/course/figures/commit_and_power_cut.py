@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,7 @@ from kafkagroups.coordinator.logs import AppendCallback
 from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
 from kafkagroups.course.broker import start_broker, start_follower
 from kafkagroups.course.figures.figure import Content, Control, Figure, squeeze_right
-from kafkagroups.course.figures.marks import Arrow, Box, Label, Line, Mark, Scene, Tone
+from kafkagroups.course.figures.marks import Arrow, Box, Label, Line, Mark, Scene, Tone, measure_text
 from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.records.offset_commit import OffsetCommitValue
 from kafkagroups.records.serde import decode
@@ -35,6 +35,14 @@ _STEPS = {
     "6 confirmed": "The replica has the record, so a fetch returns 6. The client has no answer yet.",
     "6 answered": "The client receives NONE: no error.",
 }
+_LOSSES = (
+    "The memory is lost. The next broker loads 5 from the log.",
+    "The commit of 6 was only in the memory, and is lost. The client has no answer, so it can commit 6 again.",
+    "6 is lost if the next broker has only what the replica confirmed. The client has no answer.",
+    "Only the memory is lost, because the replica has the record, too. The client has no answer.",
+    "Only the memory is lost. What the client knows from its answer NONE stays true.",
+)
+"""For each step: what a power cut after it means."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +97,6 @@ def _observe(broker: GroupCoordinator, confirmed_end: int, answer: str) -> Momen
     else:
         group = manager.get_group(_GROUP)
         newest = group.offsets.pending.get(_PARTITION) if group else None
-    next_with_whole_log = start_follower(broker, _GROUP)
     next_with_confirmed_log = start_follower(broker, _GROUP, confirmed_end)
     return Moment(
         newest=str(newest.offset) if newest else "–",
@@ -97,7 +104,7 @@ def _observe(broker: GroupCoordinator, confirmed_end: int, answer: str) -> Momen
         log=_read_log(broker),
         replica=_read_log(next_with_confirmed_log),
         answer=answer,
-        next_with_whole_log=_fetch(next_with_whole_log),
+        next_with_whole_log=_fetch(start_follower(broker, _GROUP)),
         next_with_confirmed_log=_fetch(next_with_confirmed_log),
     )
 
@@ -118,14 +125,13 @@ class CommitAndPowerCut(Figure):
         self.moments = {kafka: watch_commit(kafka) for kafka in _MEMORY_NAMES}
         steps = Control("step", "step", tuple(_STEPS), initial=2)
         powers = Control("power", "power", ("on", "cut after this step"), is_sequence=False)
-
-        def draw(step: int, power: int) -> Scene:
-            return self._draw(step, is_cut=power == 1)
-
         title = "A commit, and a power cut at any step"
-        super().__init__(Content.draw(title, _HEIGHT, (steps, powers), draw, narrow=squeeze_right(2, _HEIGHT, 0.625)))
+        super().__init__(
+            Content.draw(title, _HEIGHT, (steps, powers), self._draw, narrow=squeeze_right(2, _HEIGHT, 0.625))
+        )
 
-    def _draw(self, step: int, *, is_cut: bool) -> Scene:
+    def _draw(self, step: int, power: int) -> Scene:
+        is_cut = power == 1
         name, sentence = list(_STEPS.items())[step]
         marks: list[Mark] = [
             Label("client title", 50, 16, "client", "middle", is_bold=True),
@@ -135,9 +141,8 @@ class CommitAndPowerCut(Figure):
         for row, (kafka, moments) in enumerate(self.moments.items()):
             now = moments[step]
             marks += _draw_broker(kafka, row * _ROW_DISTANCE, now, moments[max(0, step - 1)], is_cut=is_cut)
-            names = (*_MEMORY_NAMES[kafka], "log", "replica", "answer")
-            values = (now.newest, now.fetched, now.log, now.replica, now.answer)
-            text += [f"{kafka}, {name}: {value}" for name, value in zip(names, values, strict=True)]
+            places = zip((*_MEMORY_NAMES[kafka], "log", "replica", "answer"), astuple(now), strict=False)
+            text += [f"{kafka}, {place}: {value}" for place, value in places]
         if not is_cut:
             style: dict[str, Any] = {"is_bold": True, "delay": _DELAY}
             origin = f"3.9.2 fetched {now.fetched}"
@@ -160,11 +165,12 @@ class CommitAndPowerCut(Figure):
             Label("sign", 267, 147, "≠" if differs else "=", "middle", size=20, is_bold=True),
             _draw_answer(f"replica {confirmed}", 281, ("confirmed part", confirmed), Tone.WAIT, differs=differs),
         ]
-        text.append(f"after a power cut, with the whole log: {whole}")
-        text.append(f"after a power cut, with the confirmed records: {confirmed}")
-        line = Line(f"{name}, then a power cut: the next broker answers {either}", Tone.ERROR)
-        caption = "The memory is lost. The next broker has the whole log, or the part that the replica confirmed."
-        return Scene(tuple(marks), caption, tuple(text), lines=(line,))
+        for part, value in (("whole log", whole), ("confirmed records", confirmed)):
+            text.append(f"after a power cut, with the {part}: {value}")
+        still = "still " * (either == self.moments["4.3.1"][0].fetched)
+        words = f"{name}, then a power cut: the next broker {still}answers {either}"
+        line = Line(words, Tone.ERROR if differs else Tone.LIVE)
+        return Scene(tuple(marks), _LOSSES[step], tuple(text), lines=(line,))
 
 
 def _draw_answer(key: str, x: float, lines: tuple[str, ...], tone: Tone, *, differs: bool) -> Box:
@@ -176,7 +182,7 @@ def _draw_broker(kafka: str, top: float, now: Moment, before: Moment, *, is_cut:
     title = f"Kafka {kafka}{': no power' * is_cut}"
     client_name = "commits" if now.answer == "–" else "answer"
     names = {client_name: "answer", newest_name: "newest", fetched_name: "fetched", "log": "log", "its log": "replica"}
-    yield Label(f"{kafka} title", 116, top + 15, title, tone=Tone.ERROR if is_cut else Tone.PLAIN, is_bold=True)
+    yield Label(f"{kafka} title", 116, top + 15, title, tone=Tone.DEAD if is_cut else Tone.PLAIN, is_bold=True)
     yield Box(f"{kafka} broker", 116, top + 22, 302, 74, tone=Tone.DEAD if is_cut else Tone.MUTED, is_dashed=is_cut)
     left, right = (114, 98) if now.answer == "NONE" else (98, 114)
     yield Arrow(f"{kafka} request", left, top + 59, right, top + 59, Tone.MUTED)
@@ -203,10 +209,12 @@ def _draw_chips(kafka: str, top: float, now: Moment, before: Moment, *, is_cut: 
         is_lost = is_cut and place in ("newest", "fetched")
         is_new = value not in getattr(before, place).split()
         tone = Tone.NEW if is_new else Tone.PLAIN
-        x = _MIDDLES[place] + shift - _CHIP_WIDTH / 2
+        words = "no error" if value == "NONE" else value
+        width = max(_CHIP_WIDTH, measure_text(words, 12) + 8)
+        x = _MIDDLES[place] + shift - width / 2
         style: dict[str, Any] = {"is_bold": is_new, "is_gone": is_lost, "hue": _GROUP, "origin": origin}
         delay = _DELAY * (place == "fetched")
-        return Box(key, x, top, _CHIP_WIDTH, 28, (value,), Tone.DEAD if is_lost else tone, delay=delay, **style)
+        return Box(key, x, top, width, 28, (words,), Tone.DEAD if is_lost else tone, delay=delay, **style)
 
     for place, origin in (("log", chip), ("replica", f"{kafka} log 6")):
         values = getattr(now, place).split()
@@ -220,4 +228,4 @@ def _draw_chips(kafka: str, top: float, now: Moment, before: Moment, *, is_cut: 
     holder = "newest" if now.newest == "6" else "fetched"
     yield draw("answer" if now.answer == "–" else holder, "6", chip)
     if now.answer == "NONE":
-        yield draw("answer", "NONE", f"{kafka} NONE", f"{kafka} broker")
+        yield draw("answer", "NONE", f"{kafka} NONE", f"{kafka} request")

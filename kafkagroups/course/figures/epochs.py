@@ -32,8 +32,8 @@ _AXIS_WIDTH = 140
 _FREE_TOP = 24
 _MEMBER_TOP = 96
 _MEMBER_HEIGHT = 66
-_DELAY = 0.4
-"""The seconds until the record has come, and changes an assignment. The epochs come after three times as long."""
+_DELAY = 0.25
+"""The seconds until the record has come, and changes an assignment. The epochs come after twice as long."""
 _STATES = {0: ("Stable", Tone.LIVE), 1: ("must revoke", Tone.ERROR), 2: ("waits", Tone.WAIT)}
 _REASON_BY_TYPE = {
     3: "The group has changed, so the group epoch rises. The targets are still old.",
@@ -81,9 +81,10 @@ class Epochs(Figure):
             before = states[max(number - 1, 0)]
             if not number:
                 caption = "Load the records of the group one by one. Its commits are left out."
-                return _draw(state, before, "nothing is loaded", caption, shape)
+                return _draw(state, before, "Nothing is loaded", caption, shape)
             record_type, title, _ = steps[number - 1]
-            return _draw(state, before, f"record {title}", _explain(record_type, state, before), shape)
+            told, _, reason = _explain(record_type, state, before).partition(". ")
+            return _draw(state, before, told.removesuffix("."), f"Record {title}. {reason}".strip(), shape)
 
         revokes = (n for n, state in enumerate(states) if any(member.revoking for member in state.members.values()))
         controls = (Control("record", "step", tuple(names), initial=next(revokes, 0)),)
@@ -163,15 +164,14 @@ def _draw(state: _State, before: _State, line: str, caption: str, shape: _Shape)
             word, tone = _STATES.get(member.state, ("no state yet", Tone.MUTED))
             marks.append(Box(f"state {name}", 4, top + 25, 82, 19, (word,), tone, 11, delay=_DELAY))
             text += [f"epoch of {name}: {member.epoch}", f"state of {name}: {word}"]
-        text += [f"{name} has: {partition}" for partition in member.current]
-        text += [f"{name} must revoke: {partition}" for partition in member.revoking]
-        text += [f"{name} should have: {partition}" for partition in member.target]
+        held = {"has": member.current, "must revoke": member.revoking, "should have": member.target}
+        text += [f"{name} {word}: {partition}" for word, partitions_of in held.items() for partition in partitions_of]
     for column, partition in enumerate(partitions):
         marks += _draw_partition(column, partition, state, dict(zip(members, tops, strict=True)))
     for name, top, epoch, old_epoch in tokens:
         tone = Tone.NEW if epoch != old_epoch else Tone.LIVE
         frame = (_find_token(epoch, epochs), top, _TOKEN_SIZE, _TOKEN_SIZE)
-        marks.append(Box(f"token {name}", *frame, (str(epoch),), tone, 14, is_bold=True, delay=3 * _DELAY))
+        marks.append(Box(f"token {name}", *frame, (str(epoch),), tone, 14, is_bold=True, delay=2 * _DELAY))
         marks.append(Label(f"epoch of {name}", _AXIS_LEFT - 4, top + 17, name, "end", is_bold=True))
     return Scene(tuple(marks), caption, tuple(text), lines=(Line(line),))
 
@@ -218,12 +218,14 @@ def _explain(record_type: int, state: _State, before: _State) -> str:
     changed = [name for name, member in state.members.items() if member != before.members.get(name)]
     if not changed:
         return "Nothing changes in the memory."
+    name = f"Member {changed[0]}"
     member = state.members[changed[0]]
-    old = before.members.get(changed[0])
+    revoked = before.members.get(changed[0], member).revoking
     if member.revoking:
-        return f"{changed[0]} must revoke {', '.join(member.revoking)} first. Its epoch does not rise yet."
-    if old is not None and old.revoking:
-        return f"{changed[0]} has revoked {', '.join(old.revoking)}, and its epoch rises."
+        return f"{name} must revoke {', '.join(member.revoking)} first. Its epoch does not rise yet."
+    if revoked:
+        return f"Partition {', '.join(revoked)} has no owner: {changed[0]} has revoked it. The member's epoch rises."
     if member.state == 2:
-        return f"{changed[0]} has the new epoch, and waits for a partition that another member still has."
-    return f"{changed[0]} has all partitions of its target."
+        missing = ", ".join(sorted({*member.target} - {*member.current}))
+        return f"{name} has epoch {member.epoch}, and waits for {missing}. Another member still has it."
+    return f"{name} has epoch {member.epoch}, and all partitions of its target."

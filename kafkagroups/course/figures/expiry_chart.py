@@ -14,7 +14,7 @@ from typing import Any
 from kafkagroups.coordinator import GroupCoordinator
 from kafkagroups.course.broker import start_broker
 from kafkagroups.course.figures.figure import Content, Control, Figure, squeeze_right
-from kafkagroups.course.figures.marks import WIDTH, Arrow, Box, Label, Line, Mark, Scene, Tone, measure_text
+from kafkagroups.course.figures.marks import WIDTH, Arrow, Box, Label, Line, Mark, Scene, Tone
 from kafkagroups.course.group_life import GroupLife
 from kafkagroups.course.small_logs import DAY_MS, HOUR_MS, START_MS
 from kafkagroups.records.offset_commit import OffsetCommitKey
@@ -164,7 +164,6 @@ def _draw(step: int, case: _Case) -> Scene:
     today = _DAYS[step]
     # What grows until today grows as long as the line of today moves, and what ends today comes after that.
     seconds = _SECONDS_PER_DAY * (today - _DAYS[max(step - 1, 0)])
-    marks: list[Mark] = [*_draw_axis()]
     text = [f"today: day {today}"]
     deleted = []
     rows: list[Box | Label | Arrow] = [*_draw_members(today, case.members)]
@@ -176,17 +175,18 @@ def _draw(step: int, case: _Case) -> Scene:
             deleted.append(name)
             text.append(f"deletion in {name}: day {deletion_day}")
     x = _find_x(today)
+    # The line of today and the arrows are behind the bars and the words.
+    line_of_today = Arrow("today", x, 19, x, _BOTTOM - 2, Tone.NEW, has_head=False, duration=seconds)
+    marks: list[Mark] = [line_of_today, *_draw_axis()]
+    marks += [replace(mark, delay=seconds) for mark in rows if isinstance(mark, Arrow)]
     marks += [replace(mark, duration=seconds) for mark in rows if isinstance(mark, Box)]
-    # The line of today leaves out the titles of the rows.
-    for top in _TITLE_TOPS.values():
-        marks.append(Arrow(f"today {top}", x, top - 3, x, top + 19, Tone.NEW, has_head=False, duration=seconds))
-    marks.append(Box("flag", x, 2, 44, 17, ("today",), Tone.NEW, _SIZE, is_bold=True, duration=seconds))
-    marks += [replace(mark, delay=seconds) for mark in rows if not isinstance(mark, Box)]
+    marks.append(Box("flag", max(x - 22, 0), 2, 44, 17, ("today",), Tone.NEW, _SIZE, is_bold=True, duration=seconds))
+    marks += [replace(mark, delay=seconds) for mark in rows if isinstance(mark, Label)]
     text += [f"{mark.key}: {mark.text}" for mark in rows if isinstance(mark, Label) and mark.tone is not Tone.ERROR]
     for name, top in _TITLE_TOPS.items():
         marks.append(Label(f"title {name}", 4, top - 7, name, is_bold=True, keeps_width=True))
     fate = f"deleted in {' and '.join(deleted)}" if deleted else "the offset exists"
-    line = Line(f"day {today}: {'nothing is committed' if today < case.commit_day else fate}")
+    line = Line(f"Day {today}: {'nothing is committed' if today < case.commit_day else fate}")
     return Scene(tuple(marks), _explain(today, case), tuple(text), lines=(line,))
 
 
@@ -199,13 +199,12 @@ def _draw_axis() -> Iterator[Mark]:
 
 
 def _draw_bar(row: str, key: str, start: float, end: float, **style: Any) -> Box:
-    width = max(end - start, 0) * _DAY_WIDTH
-    return Box(f"{row} {key}", _find_x(start), _TITLE_TOPS[row], width, _BAR_HEIGHT, size=_SIZE, **style)
+    frame = (_find_x(start), _TITLE_TOPS[row], max(end - start, 0) * _DAY_WIDTH, _BAR_HEIGHT)
+    return Box(f"{row} {key}", *frame, size=_SIZE, **style)
 
 
 def _draw_words(row: str, words: str, tone: Tone = Tone.PLAIN) -> Label:
-    x = 12 + measure_text(row, 12)
-    return Label(row, x, _TITLE_TOPS[row] - 7, words, tone=tone, size=_SIZE, keeps_width=True)
+    return Label(row, WIDTH - 4, _TITLE_TOPS[row] - 7, words, "end", tone, _SIZE)
 
 
 def _draw_members(today: int, members: Members) -> Iterator[Box | Label]:
@@ -240,9 +239,9 @@ def _draw_offset(row: str, today: int, deletion_day: int | None, case: _Case) ->
     else:
         clock = case.find_clock(row, deletion_day)
         yield _draw_bar(row, "offset", start, deletion_day, hue=_HUES[clock], tone=Tone.DEAD, is_gone=True)
-        words = _draw_words(row, f"✗ deleted on day {deletion_day}", Tone.ERROR)
-        yield replace(words, key=f"{row} deletion", is_bold=True)
-        x = _find_x(deletion_day)
+        words = f"✗ deleted on day {deletion_day}"
+        yield replace(_draw_words(row, words, Tone.ERROR), key=f"{row} deletion", is_bold=True)
+        x = _find_x(deletion_day) + 4
         yield Arrow(f"{row} end", x, _TITLE_TOPS[clock] + _BAR_HEIGHT, x, _TITLE_TOPS[row], Tone.ERROR)
 
 
@@ -264,7 +263,9 @@ def _explain(today: int, case: _Case) -> str:
         told.append(f"{reason}, so Kafka 2.4+ counts from the commit, too.")
     if today == 0:
         told.append("On which day is the offset deleted?")
-    return f"Day {today}. {' '.join(told) or _explain_quiet_day(today, case)}"
+    gap = today - _DAYS[max(_DAYS.index(today) - 1, 0)]
+    later = f", {gap} days later" * (gap > 1)
+    return f"Day {today}{later}. {' '.join(told) or _explain_quiet_day(today, case)}"
 
 
 def _explain_quiet_day(today: int, case: _Case) -> str:

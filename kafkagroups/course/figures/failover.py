@@ -15,6 +15,8 @@ from kafkagroups.course.lesson_folders import find_data
 _COLUMN_WIDTH = 176
 _COLUMN_LEFTS = (10, 192, 374)
 _PARTITION_OF_OFFSETS = 9
+_BEFORE = -0.75
+"""The delay of what changes before anything moves: first the state of a broker, then what follows from it."""
 _ORDERS_0 = TopicPartition("orders", 0)
 
 
@@ -104,56 +106,53 @@ def _ask(broker: GroupCoordinator, state: str, group: str, require_stable: bool)
 def _draw(phase: str, sizes: list[int], asked: int, group: str, answer: str) -> Scene:
     states = _PHASES[phase]
     marks: list[Mark] = []
+    text = [f"phase: {phase}"]
     for number, (state, size) in enumerate(zip(states, sizes, strict=True)):
         marks += _draw_broker(number, state, size)
+        name = f"broker {number + 1}"
+        text += [f"{name}: {state}", f"memory of {name}: {_name_memory(state, size)}"]
     tone = Tone.LIVE if answer.startswith("offset") else Tone.ERROR
-    if answer == "offset −1":
+    if answer in ("offset −1", "COORDINATOR_LOAD_IN_PROGRESS", "UNSTABLE_OFFSET_COMMIT"):
         tone = Tone.WAIT
     key = f"{phase} {asked} {group}"
     left = _COLUMN_LEFTS[asked] + 12
-    middle = left + 76
     lost = states[asked] == "dead"
-    asks: dict[str, Any] = {"origin": "client", "is_dashed": lost, "delay": 0.6}
-    tells: dict[str, Any] = {"origin": f"asked {key}" if lost else f"memory {asked}", "delay": 1.2, "keeps_width": True}
+    asks: dict[str, Any] = {"origin": "question", "is_dashed": lost}
+    tells: dict[str, Any] = {"origin": f"asked {key}", "delay": 0.2, "keeps_width": True}
     marks += [
         Box("client", 4, 220, 552, 44, tone=Tone.MUTED),
         Label("client title", 14, 239, "client", is_bold=True, keeps_width=True),
         Label("answer title", 14, 255, "is told", keeps_width=True),
-        Arrow("question", middle, 219, middle, 191, Tone.NEW, is_dashed=lost),
+        Arrow("question", left + 76, 219, left + 76, 191, Tone.NEW, is_dashed=lost),
         Box(f"asked {key}", left, 156, 152, 24, (f"{group}?",), Tone.NEW, **asks),
         Box(f"answer {key}", 84, 228, 236, 28, (answer,), tone, is_bold=True, **tells),
     ]
     meaning = _MEANINGS.get(answer, "The leader answers from its memory. It does not read the log.")
-    text = [f"phase: {phase}"]
-    for number, (state, size) in enumerate(zip(states, sizes, strict=True), 1):
-        text += [f"broker {number}: {state}", f"memory of broker {number}: {_name_memory(state, size)}"]
     text += [f"group: {group}", f"broker {asked + 1} answers: {answer}"]
     caption = f"{phase[0].upper()}{phase[1:]}. {meaning}"
-    return Scene(tuple(marks), caption, tuple(text), lines=(Line(f"broker {asked + 1} answers: {answer}", tone),))
+    line = Line(f"Broker {asked + 1} {'is dead' if lost else 'answers'}: {answer}", tone)
+    return Scene(tuple(marks), caption, tuple(text), lines=(line,))
 
 
 def _name_memory(state: str, size: int) -> str:
-    if state == "dead":
-        return "lost"
-    if state == "loading":
-        return "not complete"
-    return f"{size} offsets" if size else "empty"
+    words = {"dead": "lost", "loading": "not complete"}
+    return words.get(state, f"{size} offsets" if size else "empty")
 
 
 def _draw_broker(number: int, state: str, size: int) -> Iterator[Mark]:
     left = _COLUMN_LEFTS[number]
     is_dead = state == "dead"
     yield Label(f"name {number}", left + _COLUMN_WIDTH / 2, 18, f"broker {number + 1}", "middle", is_bold=True)
-    style: dict[str, Any] = {"is_dashed": is_dead, "is_gone": is_dead}
-    choice = ("broker", number + 1)
-    yield Box(f"frame {number}", left, 26, _COLUMN_WIDTH, 162, tone=_TONES[state], choice=choice, **style)
-    word = f"✗ {state}" if is_dead else state
-    yield Label(f"state {number}", left + _COLUMN_WIDTH / 2, 46, word, "middle", size=13, is_bold=True)
+    style: dict[str, Any] = {"is_dashed": is_dead, "is_gone": is_dead, "choice": ("broker", number + 1)}
+    yield Box(f"frame {number}", left, 26, _COLUMN_WIDTH, 162, tone=_TONES[state], delay=_BEFORE, **style)
+    word = "✗ " * is_dead + state
+    yield Label(f"state {number}", left + _COLUMN_WIDTH / 2, 46, word, "middle", size=13, is_bold=True, delay=_BEFORE)
     lines = ("memory", _name_memory(state, size), "")
-    yield Box(f"memory {number}", left + 12, 54, 152, 58, lines, Tone.PAGE, 11, delay=0.3)
-    yield Box(f"log {number}", left + 12, 120, 152, 30, ("log of partition 9",), Tone.DEAD if is_dead else Tone.PLAIN)
+    yield Box(f"memory {number}", left + 12, 54, 152, 58, lines, Tone.PAGE, 11, delay=_BEFORE * (state != "leader"))
+    tone = Tone.DEAD if is_dead else Tone.PLAIN
+    yield Box(f"log {number}", left + 12, 120, 152, 30, ("log of partition 9",), tone, delay=_BEFORE)
     for cell in range(3 if state == "loading" else size):
-        style = {"tone": Tone.LIVE, "is_solid": True, "origin": f"log {number}", "delay": 0.15 * cell}
+        style = {"tone": Tone.LIVE, "is_solid": True, "origin": f"log {number}", "delay": 0.05 * cell}
         if is_dead:
-            style = {"tone": Tone.DEAD, "is_hollow": True, "delay": 0.4 + 0.05 * cell}
+            style = {"tone": Tone.DEAD, "is_hollow": True, "delay": _BEFORE}
         yield Box(f"cell {number} {cell}", left + 20 + cell * 20, 93, 16, 14, **style)

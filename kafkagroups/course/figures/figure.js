@@ -12,6 +12,7 @@ const CHARACTER_MS = 40; // While a sequence plays, a step stays as long as its 
 const STEP_MS = [1800, 4000]; // but at least and at most this long.
 const LEAVE_MS = 250; // As in figure.css, like the next one.
 const MOVE_MS = 500;
+const MOST_MS = 1300; // All motion of a step, before the last style and text fade in.
 const CHARACTER_WIDTH = 0.61; // As in marks.py.
 const READABLE = 612; // The least width of a picture whose texts are large enough. Below, it has its narrow layout.
 
@@ -99,17 +100,17 @@ const placeOf = (mark) => [mark.x ?? mark.x1, mark.y ?? mark.y1];
 const listTexts = (group) => [...group.querySelectorAll("text:not(.kg-old)")];
 const joinTexts = (group) => listTexts(group).map((text) => text.textContent).join("\n");
 
-// A text that changes waits until marks have left and moved: first the cause, then what it changes.
-function drawMark(group, mark, waitMs) {
-  group.style.setProperty("--delay", `${mark.delay ?? 0}s`);
-  group.style.setProperty("--duration", `${mark.duration ?? 0}s`);
+// A text that changes waits until marks have left and moved: first the cause, then what it changes. A text that only
+// gets another colour stays. What the step before has emphasized is calm at once.
+function drawMark(group, mark, waitMs, pace) {
+  group.style.setProperty("--delay", `${pace * (mark.delay ?? 0)}s`);
+  group.style.setProperty("--duration", `${pace * (mark.duration ?? 0)}s`);
+  const isCalm = group.mark?.tone === "new" && mark.tone !== "new";
   const old = waitMs ? listTexts(group) : [];
-  for (const text of old) text.style.fill = getComputedStyle(text).fill; // An old text keeps its colour until it goes.
-  const showTexts = () => joinTexts(group) + group.getAttribute("class").match(/kg-(tone|hollow|gone)\S*/g);
-  const before = group.mark && showTexts();
+  const styles = old.map((text) => getComputedStyle(text)).map(({ fill, stroke, strokeWidth }) => ({ fill, stroke, strokeWidth }));
   const rectangle = mark.kind === "box" ? group.querySelector("rect") : null;
   for (const child of [...group.children]) if (child !== rectangle) child.remove();
-  const names = ["kg-mark", `kg-${mark.kind}`, `kg-tone-${mark.tone}`, mark.hue && `kg-hued ${mark.hue}`];
+  const names = ["kg-mark", `kg-${mark.kind}`, `kg-tone-${mark.tone}`, mark.hue && `kg-hued ${mark.hue}`, isCalm && "kg-calm"];
   if (mark.duration) names.push("kg-slow");
   else if (group.mark && String(placeOf(group.mark)) === String(placeOf(mark))) names.push("kg-stays");
   for (const name of ["dashed", "gone", "hollow", "solid"]) if (mark[`is_${name}`]) names.push(`kg-${name}`);
@@ -120,19 +121,27 @@ function drawMark(group, mark, waitMs) {
   if (mark.kind === "box") drawBox(group, mark, rectangle);
   else if (mark.kind === "arrow") drawArrow(group, mark);
   else (mark.text ?? "").split("\n").forEach((line, number) => drawText(group, 0, number * mark.size * LINE_HEIGHT, line, mark));
-  if (!waitMs || before === undefined || before === showTexts()) return;
-  for (const text of listTexts(group)) text.classList.add("kg-late");
-  for (const text of old) text.setAttribute("class", "kg-old");
-  group.append(...old);
-  setTimeout(() => old.forEach((text) => text.remove()), waitMs);
+  if (!waitMs || !group.mark) return;
+  const texts = listTexts(group);
+  const isSame = (number) => texts.length === old.length && texts[number].textContent === old[number].textContent;
+  texts.forEach((text, number) => {
+    if (isSame(number)) text.animate([styles[number], {}], { duration: 300, delay: isCalm ? 0 : waitMs, fill: "backwards" });
+    else text.classList.add("kg-late");
+  });
+  for (const [number, text] of old.entries()) {
+    if (isSame(number)) continue;
+    Object.assign(text.style, styles[number]); // An old text keeps its colour until it goes.
+    text.setAttribute("class", "kg-old");
+    group.append(text);
+    text.animate({ opacity: 0 }, { duration: 100, delay: waitMs, fill: "forwards" }).onfinish = () => text.remove();
+  }
 }
 
 // Narrow columns -----------------------------------------------------------------------------------------------------
 
 const isInside = ({ x, y }, box) => x >= box.x && x <= box.x + box.width && y >= box.y && y <= box.y + box.height;
 
-const findPart = (narrow, x, y) =>
-  narrow.find(([left, top, right, bottom]) => x >= left && x < right && y >= top && y < bottom) ?? narrow.at(-1);
+const findPart = (narrow, x, y) => narrow.find(([left, top, right, bottom]) => x >= left && x < right && y >= top && y < bottom) ?? narrow.at(-1);
 
 // In a narrow column, each part of a picture with the layout `narrow` has another place, and can be squeezed. A box that
 // reaches into the part beside its own, which then stands below, has two pieces, the larger one with the words.
@@ -212,14 +221,14 @@ function leave(group, waitMs = 0) {
   setTimeout(() => group.remove(), waitMs ? waitMs + 100 : LEAVE_MS);
 }
 
-// A new box with an origin is a copy: it starts in the middle of that mark and moves to its own place, after the mark
-// itself has come there.
+// A new box with an origin is a copy: it starts in the middle of that mark, no wider than it (or small, at the beginning
+// of an arrow), and moves to its own place, after the mark itself has come there.
 function startAt(group, copy, origin) {
   const [x, y] = placeOf(origin);
-  const startX = x + ((origin.width ?? copy.width) - copy.width) / 2;
-  const startY = y + ((origin.height ?? copy.height) - copy.height) / 2;
+  const { width = copy.width, height = copy.height } = origin.kind === "arrow" ? { width: 0, height: 0 } : origin;
+  const scale = Math.min(1, Math.max(width, 20) / copy.width);
   group.style.transition = "none";
-  group.style.transform = `translate(${startX}px, ${startY}px)`;
+  group.style.transform = `translate(${x + (width - scale * copy.width) / 2}px, ${y + (height - scale * copy.height) / 2}px) scale(${scale})`;
 }
 
 function moveHome(group, copy, isLate) {
@@ -253,25 +262,25 @@ function drawScene(svg, marks, choose) {
   const isMoving = moved.length + copied.length > 0;
   const leaveMs = isWaiting ? LEAVE_MS : 0;
   const waitMs = isStill ? 0 : leaveMs + (isMoving ? MOVE_MS : 0);
+  const untime = (mark) => JSON.stringify({ ...mark, delay: 0, duration: 0 });
+  const changed = marks.filter((mark) => untime(before.get(mark.key)) !== untime(mark));
+  const lengthMs = Math.max(0, ...changed.map((mark) => 1000 * ((mark.delay ?? 0) + (mark.duration ?? 0))));
+  const pace = Math.min(1, (MOST_MS - waitMs) / (lengthMs || 1));
   svg.classList.toggle("kg-waits", isWaiting);
   svg.classList.toggle("kg-moves", !isStill && isMoving);
   for (const group of leaving) {
     if (isStill) group.remove();
-    else if (replaced.includes(group)) leave(group, (waitMs || MOVE_MS) + 1000 * (findSuccessor(group).delay ?? 0));
-    else leave(group);
+    else leave(group, replaced.includes(group) ? (waitMs || MOVE_MS) + 1000 * pace * (findSuccessor(group).delay ?? 0) : 0);
   }
-  const skip = (group) => {
-    while (group && !group.dataset.key) group = group.nextElementSibling;
-    return group;
-  };
+  const skip = (group) => (group && !group.dataset.key ? skip(group.nextElementSibling) : group);
   let place = skip(svg.firstElementChild);
   const groups = new Map();
   const boxes = marks.filter((mark) => mark.kind === "box" && !mark.is_hollow && mark.tone !== "page");
   for (const mark of marks) {
     const group = old.get(mark.key) ?? makeElement(svg, "g", { "data-key": mark.key });
     const isMoved = moved.includes(mark) && !mark.duration; // What moves changes when it leaves.
-    const changeMs = (isMoved ? leaveMs : waitMs) + 1000 * ((mark.delay ?? 0) + (mark.duration ?? 0));
-    drawMark(group, mark, isStill ? 0 : changeMs);
+    const changeMs = (isMoved ? leaveMs : waitMs) + 1000 * pace * ((mark.delay ?? 0) + (mark.duration ?? 0));
+    drawMark(group, mark, isStill ? 0 : changeMs, pace);
     group.classList.toggle("kg-moved", isMoved);
     group.mark = mark;
     group.classList.toggle("kg-inside", mark.kind === "label" && boxes.some((box) => isInside(mark, box)));
@@ -289,9 +298,7 @@ function drawScene(svg, marks, choose) {
     const origin = present.get(copy.origin);
     moveHome(groups.get(copy), copy, moved.includes(origin) || !before.has(copy.origin));
   }
-  const changed = marks.filter((mark) => JSON.stringify(before.get(mark.key)) !== JSON.stringify(mark));
-  const lengths = changed.map((mark) => 1000 * Math.max(mark.delay ?? 0, mark.duration ?? 0));
-  return isStill || !old.size ? 0 : waitMs + Math.max(0, ...lengths);
+  return isStill || !old.size ? 0 : waitMs + pace * lengthMs;
 }
 
 // Controls ---------------------------------------------------------------------------------------------------------
@@ -523,25 +530,24 @@ function mount(root, content, send, messageText = "", before = null) {
     return drawScene(svg, isStep ? placed : placed.map((mark) => ({ ...mark, delay: 0, duration: 0 })), choose);
   }
 
-  // The headline and the caption say what has happened, after the marks have shown it.
+  // The headline says at once what happens. The caption explains it after the marks have shown it.
   let telling = null;
-  function tell(scene) {
+  const tell = (caption) => {
     root.classList.remove("kg-telling");
-    shownCaption.textContent = scene.caption;
-    scene.lines.forEach((line, number) => {
-      lines[number].textContent = line.text;
-      lines[number].className = `kg-line kg-tone-${line.tone}`;
-    });
-  }
+    shownCaption.textContent = caption;
+  };
 
   // Returns how long a sequence that plays stays at the scene.
   function show(isStep) {
     const scene = findScene(options);
     const movingMs = draw(isStep);
+    scene.lines.forEach((line, number) => {
+      lines[number].textContent = line.text;
+      lines[number].className = `kg-line kg-tone-${line.tone}`;
+    });
     clearTimeout(telling);
     root.classList.toggle("kg-telling", movingMs > 0);
-    if (movingMs) telling = setTimeout(tell, movingMs, scene);
-    else tell(scene);
+    telling = movingMs ? setTimeout(tell, movingMs, scene.caption) : tell(scene.caption);
     if (text.textContent) spoken.textContent = tellStep(scene, text.textContent.split("\n"));
     text.textContent = scene.text.join("\n");
     updates.forEach((update, number) => update(options[number], scene.place));

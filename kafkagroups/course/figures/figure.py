@@ -147,13 +147,12 @@ class Figure(anywidget.AnyWidget):
 
     def _answer(self, _widget: Any, message: Any, _buffers: Any) -> None:
         try:
-            content = self.compute_content(str(message["value"]))
+            self.content = self.compute_content(str(message["value"]))
         except UsageError as error:
             self.message = str(error)
             return
         self.message = ""
-        self.content = content
-        self.shown = _to_json(content)
+        self.shown = _to_json(self.content)
 
     @property
     def first_scene(self) -> Scene:
@@ -183,11 +182,12 @@ class Figure(anywidget.AnyWidget):
 
     def _repr_mimebundle_(self, **arguments: Any) -> tuple[dict[Any, Any], dict[Any, Any]]:
         bundle, metadata = super()._repr_mimebundle_(**arguments) or ({}, {})
-        image_and_text = {
-            "text/html": self.image_html(),
-            "text/plain": "\n".join([self.content.title, *self.first_scene.text, self.first_scene.caption]),
+        words = "\n".join([self.content.title, *self.first_scene.text, self.first_scene.caption])
+        texts = {"text/html": self.image_html(), "text/plain": words}
+        return {**bundle, **texts}, {
+            **metadata,
+            _METADATA_KEY: self.fingerprint,
         }
-        return {**bundle, **image_and_text}, {**metadata, _METADATA_KEY: self.fingerprint}
 
 
 def read_fingerprint(metadata: Mapping[str, Any]) -> str | None:
@@ -195,8 +195,7 @@ def read_fingerprint(metadata: Mapping[str, Any]) -> str | None:
 
 
 def page_script() -> str:
-    script = f"{Figure._esm}\nmountAll(document);\n"
-    return f'<style>{Figure._css}</style>\n<script type="module">\n{script}</script>'
+    return f'<style>{Figure._css}</style>\n<script type="module">\n{Figure._esm}\nmountAll(document);\n</script>'
 
 
 def _to_json(content: Content) -> dict[str, Any]:
@@ -204,11 +203,8 @@ def _to_json(content: Content) -> dict[str, Any]:
     number_by_mark: dict[Mark, int] = {}
     scenes = [_scene_to_json(content.scenes[numbers], number_by_mark) for numbers in _combine(content.controls)]
     return {
-        "title": content.title,
+        **vars(content),
         "width": WIDTH,
-        "height": content.height,
-        "narrow": content.narrow,
-        "has_bytes": content.has_bytes,
         "controls": [asdict(control) for control in content.controls],
         "free_input": asdict(content.free_input) if content.free_input else None,
         "marks": [_mark_to_json(mark) for mark in number_by_mark],
@@ -218,13 +214,8 @@ def _to_json(content: Content) -> dict[str, Any]:
 
 
 def _scene_to_json(scene: Scene, number_by_mark: dict[Mark, int]) -> dict[str, Any]:
-    return {
-        "marks": [number_by_mark.setdefault(mark, len(number_by_mark)) for mark in scene.marks],
-        "caption": scene.caption,
-        "text": list(scene.text),
-        "place": scene.place,
-        "lines": [asdict(line) for line in scene.lines],
-    }
+    numbers = [number_by_mark.setdefault(mark, len(number_by_mark)) for mark in scene.marks]
+    return {**vars(scene), "marks": numbers, "lines": [asdict(line) for line in scene.lines]}
 
 
 def _mark_to_json(mark: Mark) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from html import escape
+from math import dist
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -128,6 +129,8 @@ _CORNER = 6
 class _Timed:
     """How long a mark waits, and how long it moves, in seconds after what each step takes. An image ignores it.
 
+    With a negative delay, it changes before other marks move. In a long step, all of this is shorter.
+
     With `keeps_width`, the mark is as wide in a narrow column as elsewhere.
     """
 
@@ -235,12 +238,9 @@ def measure_text(text: str, size: float) -> float:
 
 
 def find_hatch(box: Box) -> str:
-    lines = []
-    for start in range(_HATCH_DISTANCE, int(box.width + box.height), _HATCH_DISTANCE):
-        left = max(0, start - box.height)
-        right = min(box.width, start)
-        lines.append(f"M{left:g} {start - left:g}L{right:g} {start - right:g}")
-    return "".join(lines)
+    starts = range(_HATCH_DISTANCE, int(box.width + box.height), _HATCH_DISTANCE)
+    ends = [(start, max(0, start - box.height), min(box.width, start)) for start in starts]
+    return "".join(f"M{left:g} {start - left:g}L{right:g} {start - right:g}" for start, left, right in ends)
 
 
 def fit_words(width: float, size: float, *candidates: str) -> tuple[str, ...]:
@@ -322,9 +322,8 @@ def _draw_box(box: Box, colours: Colours) -> Iterator[str]:
     place |= {"stroke": line, "stroke_width": line_width, "stroke_dasharray": "3 3" if box.is_dashed else None}
     yield _draw("rect", **place, fill=fill, fill_opacity=0.4 if box.is_gone else None)
     if box.is_gone:
-        moved = f"translate({_format(box.x)} {_format(box.y)})"
-        hatch = {"stroke": colours.line, "stroke_width": "0.75", "opacity": "0.4"}
-        yield _draw("path", transform=moved, d=find_hatch(box), fill="none", **hatch)
+        hatch = {"transform": f"translate({_format(box.x)} {_format(box.y)})", "d": find_hatch(box), "fill": "none"}
+        yield _draw("path", **hatch, stroke=colours.line, stroke_width="0.75", opacity="0.4")
     first = box.y + box.height / 2 - (len(box.lines) - 1) * box.size * LINE_HEIGHT / 2 + box.size * 0.35
     for number, text in enumerate(box.lines):
         y = first + number * box.size * LINE_HEIGHT
@@ -348,11 +347,9 @@ def _find_border(box: Box, hue: str, line: str) -> tuple[str, float]:
 
 
 def _find_head(arrow: Arrow) -> list[tuple[float, float]]:
-    across = arrow.x2 - arrow.x1
-    down = arrow.y2 - arrow.y1
-    length = (across**2 + down**2) ** 0.5 or 1
-    unit_x = across / length
-    unit_y = down / length
+    length = dist((arrow.x1, arrow.y1), (arrow.x2, arrow.y2)) or 1
+    unit_x = (arrow.x2 - arrow.x1) / length
+    unit_y = (arrow.y2 - arrow.y1) / length
     x = arrow.x2 - 7 * unit_x
     y = arrow.y2 - 7 * unit_y
     return [(arrow.x2, arrow.y2), (x - 3.5 * unit_y, y + 3.5 * unit_x), (x + 3.5 * unit_y, y - 3.5 * unit_x)]

@@ -27,7 +27,8 @@ _BAR_HEIGHT = 19
 _FALL = 20
 """How far the batches that recovery removes fall."""
 _SECONDS_PER_BATCH = 0.25
-_SECONDS_OF_A_MOVE = 0.4
+_SECONDS_OF_A_MOVE = 0.5
+_MOST_SECONDS = 1.3
 _EXAMPLE = "690=00"
 _LEGEND = (
     Box("not covered", *KEY, is_dashed=True, is_hollow=True),
@@ -104,7 +105,9 @@ class Segment(Figure):
         text = []
         scale = _BAR_WIDTH / max(batch.size for batch in self.batches)
         kept_count = len(recovery.kept)
-        marks.append(_draw_scan(moment, kept_count, len(self.batches)))
+        row = min(kept_count, len(self.batches) - 1) if moment == 1 else kept_count * (moment // 2)
+        seconds = min(max(_SECONDS_PER_BATCH * row, _SECONDS_OF_A_MOVE), _MOST_SECONDS)
+        marks.append(_draw_scan(row, seconds if moment == 1 else 0))
         for number, batch in enumerate(self.batches):
             is_cut = moment == 2 and number >= kept_count
             y = _HEAD_HEIGHT + number * _ROW_HEIGHT + _FALL * is_cut
@@ -112,14 +115,16 @@ class Segment(Figure):
             is_broken = broken is not None and self._find_batch(broken.position) is batch
             result, tone = _describe_result(moment, number, kept_count, batch, now, is_broken=is_broken)
             marks += _draw_batch(batch, number, y, scale, is_cut=is_cut)
-            delay = _SECONDS_PER_BATCH * (min(number, kept_count) + 1) - _SECONDS_OF_A_MOVE if moment == 1 else 0
+            # The result comes when the frame leaves the batch, and "cut away" after the batch has fallen.
+            share = min(number + 1, row) / max(row, 1)
+            delay = seconds * share - _SECONDS_OF_A_MOVE if moment == 1 else 0.3 * is_cut
             frame = (_RESULT_LEFT, y + 14, result, "start", tone, 11)
-            marks.append(Label(f"result {number}", *frame, is_bold=True, delay=max(0, delay)))
+            marks.append(Label(f"result {number}{' cut' * is_cut}", *frame, is_bold=True, delay=delay))
             for x, name, words in ((4, "byte", str(batch.position)), (_OFFSET_LEFT, "offset", _list_offsets(batch))):
                 marks.append(Label(f"{name} {number}", x, y + 14, words, size=11))
             if broken and is_broken:
                 sign_x = _BAR_LEFT + (broken.position - batch.position + 0.5) * scale - 6
-                marks.append(Box("broken", sign_x, y + 2, 12, 15, ("✗",), Tone.ERROR, 12, is_bold=True))
+                marks.append(Box("broken", sign_x, y - 8, 12, 13, ("✗",), Tone.ERROR, 11, is_bold=True))
             if result:
                 text.append(f"{_format_offsets(batch)} at byte {batch.position}: {result}")
         if broken:
@@ -130,22 +135,30 @@ class Segment(Figure):
             marks.append(Label("end", 4, y + 12, end, tone=Tone.NEW, size=11, is_bold=True))
             text.append(f"reason: {recovery.reason}")
         caption = self._make_caption(broken, recovery, moment)
-        return Scene(tuple(marks), caption, tuple(text) or ("no byte is broken",), lines=(self._name_state(broken),))
+        line = self._name_state(broken, recovery, moment)
+        return Scene(tuple(marks), caption, tuple(text) or ("no byte is broken",), lines=(line,))
 
-    def _name_state(self, broken: ByteChange | None) -> Line:
+    def _name_state(self, broken: ByteChange | None, recovery: Recovery, moment: int) -> Line:
         if broken is None:
             return Line(f"{len(self.data)} bytes in {len(self.batches)} batches")
-        change = f"was {self.data[broken.position]:02x}, now {broken.byte:02x}"
-        return Line(f"byte {broken.position} {change}: {self._name_place(broken.position)}", Tone.ERROR)
+        name = f"Byte {broken.position}"
+        if not moment:
+            change = f"was {self.data[broken.position]:02x}, now {broken.byte:02x}"
+            return Line(f"{name} {change}: {self._name_place(broken.position)}", Tone.WAIT)
+        if recovery.reason is None:
+            return Line(f"{name} is wrong, and no checksum covers it: unnoticed", Tone.WAIT)
+        failed = self.batches[len(recovery.kept)]
+        if moment == 1:
+            part = "magic" if "magic" in recovery.reason else "checksum"
+            return Line(f"{name} is wrong: the {part} of {_format_offsets(failed)} does not fit", Tone.ERROR)
+        counts = f"{len(self.batches) - len(recovery.kept)} of {len(self.batches)} batches"
+        return Line(f"{name} is wrong: {counts} are cut away, {len(self.data) - failed.position} bytes", Tone.ERROR)
 
     def _make_caption(self, broken: ByteChange | None, recovery: Recovery, moment: int) -> str:
         if moment == 0 and broken:
             return f"Byte {broken.position} has changed on the disk. Nothing happens until a program reads the byte."
         if moment == 0:
-            return (
-                "A file of batches without gaps, the oldest first. Break a byte. Then a broker starts after a crash: "
-                "does it notice the byte, and what does it keep?"
-            )
+            return "Batches without gaps. Break a byte: does a broker notice it after a crash, and what does it keep?"
         if moment == 1:
             return "The broker checks one batch after the other: its length, its magic and its checksum."
         if broken is None:
@@ -153,23 +166,16 @@ class Segment(Figure):
         if recovery.reason is None:
             return "Every checksum fits, because none covers the broken byte. Recovery keeps it: it goes unnoticed."
         failed = self.batches[len(recovery.kept)]
-        size = len(self.data) - failed.position
-        removed = "the damaged batch"
-        if failed is not self.batches[-1]:
-            removed += " and every later batch, although their bytes are correct"
-        return (
-            f"Recovery truncates the file at byte {failed.position}. It removes {size} bytes: {removed}. "
-            f"Reason: {recovery.reason}."
-        )
+        later = ", and with it every later batch, although their bytes are correct" * (failed is not self.batches[-1])
+        return f"Recovery truncates the file at byte {failed.position}{later}. Reason: {recovery.reason}."
 
 
-def _draw_scan(moment: int, kept_count: int, count: int) -> Box:
-    """Return what moves over the batches while the broker checks them, and then shows where the file ends."""
-    row = min(kept_count, count - 1) if moment == 1 else kept_count * (moment // 2)
-    y = _HEAD_HEIGHT + row * _ROW_HEIGHT - 3
-    height = _ROW_HEIGHT if moment == 1 else 1
-    seconds = max(0, _SECONDS_PER_BATCH * row - _SECONDS_OF_A_MOVE) if moment == 1 else 0
-    return Box("scan", _BAR_LEFT - 3, y, WIDTH - _BAR_LEFT + 1, height, tone=Tone.NEW, is_hollow=True, duration=seconds)
+def _draw_scan(row: int, seconds: float) -> Box:
+    """Return what moves over the batches while the broker checks them, and then (0 seconds) where the file ends."""
+    frame = (_BAR_LEFT - 3, _HEAD_HEIGHT + row * _ROW_HEIGHT - 3, WIDTH - _BAR_LEFT + 1, _ROW_HEIGHT if seconds else 1)
+    duration = max(0, seconds - _SECONDS_OF_A_MOVE)
+    delay = 0 if seconds else -0.75  # The end of the file comes before the batches fall.
+    return Box("scan", *frame, tone=Tone.NEW, is_hollow=True, duration=duration, delay=delay)
 
 
 def recover(data: bytes, broken: ByteChange | None) -> Recovery:
@@ -196,15 +202,13 @@ def _draw_batch(batch: Batch, number: int, y: float, scale: float, *, is_cut: bo
     outside = CRC_POSITION * scale
     covered = CRC_FROM * scale
     width = batch.size * scale
-    words = _find_words(batch)
-    is_wide = width > _BAR_WIDTH / 2
     tone = Tone.DEAD if is_cut else Tone.PLAIN
     yield Box(f"outside {number}", _BAR_LEFT, y, outside, _BAR_HEIGHT, tone=tone, is_dashed=True, is_hollow=True)
     yield Box(f"checksum {number}", _BAR_LEFT + outside, y, covered - outside, _BAR_HEIGHT, tone=tone, is_solid=True)
     frame = (_BAR_LEFT + covered, y, width - covered, _BAR_HEIGHT)
     yield Box(f"covered {number}", *frame, tone=tone, is_gone=is_cut)
-    x = _BAR_LEFT + (covered + 8 if is_wide else width + 8)
-    yield Label(f"words {number}", x, y + 14, words, tone=tone, size=11)
+    x = _BAR_LEFT + 8 + (covered if width > _BAR_WIDTH / 2 else width)
+    yield Label(f"words {number}", x, y + 14, _find_words(batch), tone=tone, size=11)
 
 
 def _find_words(batch: Batch) -> str:

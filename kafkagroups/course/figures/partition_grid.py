@@ -36,9 +36,9 @@ _LEFT = 6
 _TOP = 30
 _CELL_WIDTH = 42
 _CELL_HEIGHT = 46
-_DELAY = 0.5
-_SECONDS_OF_A_MOVE = 1.3
-_END = 1.8
+_DELAY = 0.1
+_SECONDS_OF_A_MOVE = 0.5
+_END = 0.7
 """After the topic was widened, its new cells come first, then the broker looks elsewhere, and then the words change."""
 _NAME_LENGTH = 14
 _PANEL_LEFT = 433
@@ -124,7 +124,7 @@ class _View(NamedTuple):
         if self.step == 1:
             moved = f"Brokers look in partition {home} now, but the commit stays in partition {before}"
             return Line(f"Brokers still look in partition {home}" if before == home else moved, Tone.NEW)
-        return Line(f"{group} commits offset {60 if self.step else 50} in partition {home}", Tone.NEW)
+        return Line(f"Partition {home} gets offset {60 if self.step else 50} of {group}", Tone.NEW)
 
     def is_wrong(self, group: str) -> bool:
         return self.found is not None and self.found[group] != (50 if self.step < 3 else 60)
@@ -199,7 +199,8 @@ def _ask(folder: Path, groups: Sequence[str], count: int) -> _Answers:
 def _draw(view: _View) -> Scene:
     count = _COUNT_BY_STEP[view.step]
     sizes = Counter(home[-1] for home in view.homes.values())
-    marks = [*_draw_formula(view, count), *_draw_cells(view, count), *_draw_dots(view), *_draw_commits(view)]
+    marks = [*_draw_formula(view, count), *_draw_cells(count), *_draw_commits(view), *_draw_look(view, count)]
+    marks += _draw_dots(view)
     line = view.tell()
     text = [f"step {view.step + 1}, {_STEPS[view.step]}", f"above: {line.text}"]
     text += [f"{group}: {view.describe(group)}" for group in view.named]
@@ -223,13 +224,21 @@ def _draw_formula(view: _View, count: int) -> Iterator[Mark]:
     yield Box("home", x, 1, 30, 20, (str(view.homes[view.followed][-1]),), Tone.NEW, 13, is_bold=True)
 
 
-def _draw_cells(view: _View, count: int) -> Iterator[Mark]:
-    *_, home = view.homes[view.followed]
-    x, y = _find_place(home)
-    frame = (x - 1, y - 1, _CELL_WIDTH, _CELL_HEIGHT)
+def _draw_look(view: _View, count: int) -> Iterator[Mark]:
+    """The sides of a frame, because a box would hide what it surrounds."""
+    x, y = _find_place(view.homes[view.followed][-1])
+    width, height = (_CELL_WIDTH - 1, _CELL_HEIGHT - 1)
     if view.found is not None and view.coordinator == 1:
-        frame = (_LEFT - 2, _TOP - 2, _COLUMNS * _CELL_WIDTH + 2, -(-count // _COLUMNS) * _CELL_HEIGHT + 2)
-    yield Box("look", *frame, tone=Tone.NEW, delay=_DELAY, duration=_SECONDS_OF_A_MOVE)
+        x, y = (_LEFT, _TOP)
+        width, height = (_COLUMNS * _CELL_WIDTH - 1, -(-count // _COLUMNS) * _CELL_HEIGHT - 1)
+    x, y, right, bottom = (x - 2, y - 2, x + width - 1, y + height - 1)
+    sides = ((x, y, width + 2, 2), (x, bottom, width + 2, 2), (x, y, 2, height + 2), (right, y, 2, height + 2))
+    for number, frame in enumerate(sides):
+        style: dict[str, Any] = {"is_solid": True, "delay": _DELAY, "duration": _SECONDS_OF_A_MOVE}
+        yield Box(f"look {number}", *frame, tone=Tone.NEW, **style)
+
+
+def _draw_cells(count: int) -> Iterator[Mark]:
     for partition in range(count):
         x, y = _find_place(partition)
         is_added = partition >= _COUNTS[0]
@@ -240,7 +249,7 @@ def _draw_cells(view: _View, count: int) -> Iterator[Mark]:
 
 
 def _draw_dots(view: _View) -> Iterator[Mark]:
-    """The group that the reader follows has no dot, but its commits."""
+    """The group that the reader follows has no dot, but its commits. The other named ones fly, one after the other."""
     placed: Counter[int] = Counter()
     for group, homes in view.homes.items():
         if group == view.followed:
@@ -248,10 +257,12 @@ def _draw_dots(view: _View) -> Iterator[Mark]:
         *_, home = homes
         x, y = _find_place(home)
         row, column = divmod(placed[home], 6)
-        size = 6 if group in view.named else 4
+        is_named = group in view.named
+        size = 6 if is_named else 4
         frame = (x + 6 + column * 6.2 - size / 2, y + 16 + row * 6 - size / 2, size, size)
-        hue = group if group in view.named else ""
-        yield Box(f"dot {group} {home}", *frame, tone=Tone.MUTED, is_solid=True, hue=hue, delay=_DELAY)
+        style: dict[str, Any] = {"hue": group, "delay": 0.06 * view.named.index(group)} if is_named else {}
+        key = f"dot {group} {'' if is_named else home}"
+        yield Box(key, *frame, tone=Tone.MUTED, is_solid=True, **style)
         placed[home] += 1
 
 
@@ -274,10 +285,8 @@ def _draw_commits(view: _View) -> Iterator[Mark]:
 
 
 def _draw_list(view: _View) -> Iterator[Mark]:
-    """The reader chooses a group here. Only the answer of the one that is followed comes from where it was found."""
+    """The reader chooses a group here."""
     delay = _END * (view.step in (1, 4))
-    answer = view.find_answer()
-    source = "nothing" if answer is None else f"commit {answer}"
     for number, group in enumerate(view.named):
         y = _TOP + 10 + number * 36
         is_followed = group == view.followed
@@ -291,7 +300,7 @@ def _draw_list(view: _View) -> Iterator[Mark]:
             continue
         tone = Tone.ERROR if view.is_wrong(group) else Tone.LIVE
         frame = (_PANEL_LEFT + 14, y + 4, measure_text(words, 11) + 8, 16)
-        yield Box(f"answer {group}", *frame, (words,), tone, 11, origin=source if is_followed else "", delay=delay)
+        yield Box(f"answer {group}", *frame, (words,), tone, 11, delay=delay)
 
 
 def _shorten(group: str) -> str:

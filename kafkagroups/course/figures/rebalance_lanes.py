@@ -8,21 +8,9 @@ from itertools import accumulate, groupby, pairwise
 from textwrap import wrap
 from typing import Any
 
+from kafkagroups.course.figures import marks as mark_tools
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput, Part
-from kafkagroups.course.figures.marks import (
-    KEY,
-    WIDTH,
-    Arrow,
-    Box,
-    Label,
-    Line,
-    Mark,
-    Scene,
-    Tone,
-    fit_words,
-    measure_text,
-    place_keys,
-)
+from kafkagroups.course.figures.marks import KEY, Arrow, Box, Label, Line, Mark, Scene, Tone, fit_words, measure_text
 from kafkagroups.course.figures.rebalance_moments import MEMBERS, SESSION_S, Death, Moment, run_group
 from kafkagroups.course.group_life import Event, format_count
 from kafkagroups.errors import UsageError
@@ -56,7 +44,7 @@ _NARROW = (
     Part(_LEFT, 17, _LEFT + _WIDTH + 4, _AXIS_BASE + 6, (_LEFT, 34), _SQUEEZE),
     Part(0, _AXIS_BASE + 6, 340, _BOTTOM, (0, _AXIS_BASE + 23)),
     Part(0, _BOTTOM, 314, _HEIGHT, (0, _BOTTOM + 17)),
-    Part(314, _BOTTOM, WIDTH, _HEIGHT, (0, _HEIGHT + 17)),
+    Part(314, _BOTTOM, mark_tools.WIDTH, _HEIGHT, (0, _HEIGHT + 17)),
 )
 _WAITS = {"JoinGroup waits": "for others", "SyncGroup waits": "for leader"}
 _NO_READERS = {"Empty": "the group is empty", "Dead": "the group does not exist"}
@@ -162,7 +150,7 @@ def _is_rebalance(moment: Moment) -> bool:
 
 def _draw_story(scale: _Scale, moments: list[Moment], phases: Sequence[Sequence[str]]) -> Iterator[Mark]:
     yield from _draw_axis(scale, len(moments))
-    yield from place_keys(_LEGEND, _BOTTOM + 16)
+    yield from mark_tools.place_keys(_LEGEND, _BOTTOM + 16)
     yield Label("who reads", _EDGE, 13, "Who reads?", size=13, is_bold=True, keeps_width=True)
     yield Label("state", _LEFT + 6, 13, _name_state(moments[-1]), tone=Tone.MUTED, size=_SIZE)
     yield Label("who waits", _EDGE, 104, "Who waits for what?", size=13, is_bold=True, keeps_width=True)

@@ -337,16 +337,12 @@ class RecordRibbon(Figure):
             explanation = f"{span.meaning[:1].upper()}{span.meaning[1:]}."
         else:
             count = "One value is wrong" if len(wrong) == 1 else f"{len(wrong)} values are wrong"
-            lines = (
-                Line(f"{count}, and the reader notices nothing", Tone.ERROR),
-                Line(", ".join(wrong[:2]), Tone.ERROR),
-            )
+            headline = Line(f"{count}, and the reader notices nothing", Tone.ERROR)
+            lines = (headline, Line(", ".join(wrong[:2]), Tone.ERROR))
             belief = [f"now believed: {difference}" for difference in wrong[:2]]
             explanation = "A record has no checksum of its own."
         old = self.bytes_by_part[change.part][change.position]
-        caption = (
-            f"Byte {change.position} of the {change.part} was {old:02x}, and is now {change.byte:02x}. {explanation}"
-        )
+        caption = f"Byte {change.position} of the {change.part} was {old:02x}, now {change.byte:02x}. {explanation}"
         text = (f"changed byte: {change.byte:02x}", *belief)
         return Scene(tuple(marks), caption, text, lines=lines)
 
@@ -357,10 +353,9 @@ class RecordRibbon(Figure):
         where = f"It was written to {_format_range(span)}"
         if read is None:
             return Line(f"Field {name}: nothing left", Tone.ERROR), Line(where)
-        lines = (f"Field {name}: {shorten(read.text)}", f"{where}; the reader takes {_format_range(read)}")
-        if read.text == span.text:
-            return Line(f"{lines[0]}, as written", Tone.NEW), Line(lines[1])
-        return Line(f"{lines[0]}, was {shorten(span.text)}", Tone.ERROR), Line(lines[1])
+        tone, old = (Tone.NEW, "as written") if read.text == span.text else (Tone.ERROR, f"was {shorten(span.text)}")
+        headline = Line(f"Field {name}: {shorten(read.text)}, {old}", tone)
+        return headline, Line(f"{where}; the reader takes {_format_range(read)}")
 
 
 def _read(bytes_by_part: Mapping[str, bytes]) -> Reading:

@@ -79,15 +79,9 @@ _LOG = (
 )
 _GROUPS = ("billing", "promo", "mailer", "audit")
 _EMPTY = "Nothing is loaded. Until the end of the load, each coordinator answers COORDINATOR_LOAD_IN_PROGRESS."
-_BUILT = (
-    "The load ends. Only now does 3.9.2 build its groups from its maps. They hold nothing of promo and audit, so these "
-    "do not exist; 4.3.1 had created both groups on the way."
-)
+_BUILT = "The load ends. 3.9.2 builds its groups only now, from maps without promo and audit. 4.3.1 had created both."
 _UNREADABLE = "a value of zero bytes. It is not the same as null, and no coordinator can decode it."
-_FAILED = (
-    "The load fails. Both throw away what they loaded. 4.3.1 refuses every request of the partition, while 3.9.2 "
-    "answers as if nothing had ever been committed."
-)
+_FAILED = "The load fails. Both drop all. 4.3.1 refuses every request; 3.9.2 answers as if nothing was committed."
 _ENDINGS = ("a tombstone", "a value of zero bytes")
 _STEPS = ("nothing is loaded", *(f"record {offset}" for offset, _ in enumerate(_LOG)), "the load ends")
 

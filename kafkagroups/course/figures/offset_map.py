@@ -39,16 +39,12 @@ _STEPS = (
 _HEADS = (None, *range(_FIRST_DIRTY, _ACTIVE_START), *range(_ACTIVE_START), None)
 """The offset of the record that is read in each step."""
 _CAPTIONS = (
-    "An earlier pass cleaned the records before offset 3. The dirty range is what was appended since, up to the active "
-    "segment.",
+    "An earlier pass cleaned the records before offset 3. The rest, up to the active segment, is the dirty range.",
     "First the cleaner reads the dirty range. The map gets the key A with offset 3.",
     "The key D is new in the map.",
     "A again, so its entry now has the newer offset, 5. Here the dirty range ends.",
 )
-_LAST_CAPTION = (
-    "The cleaner copies what it keeps, and no offset changes. For the other records, the map has a newer offset. "
-    "B = 1 stays, although B = 2 is newer, because the cleaner has not read the active segment."
-)
+_LAST_CAPTION = "B = 1 stays, although B = 2 is newer, because the cleaner has not read the active segment."
 
 
 class OffsetMap(Figure):
@@ -103,21 +99,17 @@ def _draw(step: int, survivors: list[int]) -> Scene:
         caption = _CAPTIONS[step]
         words = f"1 Fill the map: {_RECORDS[current][0]} → {current}"
     elif current is not None:
-        caption = _explain_look_up(current, newest)
-        reason = f"{newest} is newer" if newest != current else "it is the newest"
-        result = "kept" if current in survivors else "removed"
-        words = f"2 Copy: record {current} is {result}, {'the map has no entry' if newest is None else reason}"
+        caption = f"The cleaner reads the log again, and looks up {_RECORDS[current][0]}, the key of record {current}."
+        words = f"2 Copy: record {current} is {_tell_result(current, newest)}"
     text = [f"record {offset}: {_name(offset)}" for offset in shown]
     text += [f"the map has {key}: {key} → {offset}" for key, offset in entries.items()]
     return Scene(tuple(marks), caption, tuple(text), lines=(Line(words),))
 
 
-def _explain_look_up(offset: int, newest: int | None) -> str:
-    begin = f"The cleaner reads the log again, and looks up {_RECORDS[offset][0]} of record {offset}"
+def _tell_result(offset: int, newest: int | None) -> str:
     if newest is None:
-        return f"{begin}: the map does not have it, so the record is kept."
-    end = "which is newer, so the record is removed" if newest > offset else "which is this record, so it is kept"
-    return f"{begin}: the map has {newest}, {end}."
+        return "kept, the map has no entry"
+    return f"removed, {newest} is newer" if newest > offset else "kept, it is the newest"
 
 
 def _find_left(column: float) -> float:
@@ -166,8 +158,8 @@ def _draw_record(offset: int, column: int, head: int | None, known: dict[str, in
     if offset < _ACTIVE_START:
         yield Box(f"verdict {offset}", left - 2, _VERDICT_TOP, _CELL_WIDTH + 4, 46, size=11, **style)
     frame = (left, _TAPE_TOP, _CELL_WIDTH, _CELL_HEIGHT)
-    delay = _DELAY * (offset != head)
-    yield Box(f"record {offset}", *frame, (_name(offset),), tone, is_gone=is_gone, hue=key, delay=delay)
+    style = {"is_gone": is_gone, "hue": key, "delay": _DELAY * (offset != head)}
+    yield Box(f"record {offset}", *frame, (_name(offset),), tone, **style)
     middle = left + _CELL_WIDTH / 2
     yield Label(f"offset {offset}", middle, _TAPE_TOP + _CELL_HEIGHT + 15, str(offset), "middle", Tone.MUTED, 11)
 

@@ -20,13 +20,7 @@ from kafkagroups.errors import UsageError
 from kafkagroups.log.segment_file import hash_group, partition_for
 
 _COUNTS = (50, 60, 65)
-_STEPS = (
-    "50 partitions",
-    "widened to 60",
-    "the consumers restart and ask",
-    "the groups commit",
-    "widened to 65, the consumers ask",
-)
+_STEPS = ("50 partitions", "widened to 60", "the consumers ask", "the groups commit", "65 partitions, they ask")
 _COUNT_BY_STEP = (50, 60, 60, 60, 65)
 _COORDINATORS = ("Kafka 4.x", "Kafka 3.9, one broker leads all partitions")
 _ORDERS_0 = TopicPartition("orders", 0)
@@ -60,8 +54,10 @@ _LEGEND = (
 
 
 _CAPTIONS = {
-    (0, 0): "{total} groups: each one commits offset 50. Partition {hottest} has {size} groups, and {empty} have none. "
-    "The hash decides, and nothing balances.",
+    (
+        0,
+        0,
+    ): "{total} groups commit offset 50. Partition {hottest} has {size} of them, and {empty} have none.",
     (1, 0): "Brokers now look for {moved} of the {total} groups in another partition. The records do not move.",
     (2, 0): "Kafka 4.x looks only in the new partition. {nothing} of {total} groups find nothing, without an error, "
     "and auto.offset.reset decides where they start.",
@@ -70,8 +66,10 @@ _CAPTIONS = {
     (3, 0): "Each group commits offset 60, in the partition where brokers look now. Some groups have two copies now.",
     (4, 0): "{returned} groups are back in their first partition. They find offset 50 there, although they have "
     "committed 60. {nothing} groups find nothing, and {new} find 60.",
-    (4, 1): "Kafka 3.9 keeps the copy of a group that it loads first. {old} groups find offset 50, although they have "
-    "committed 60. {new} find 60.",
+    (
+        4,
+        1,
+    ): "Kafka 3.9 keeps the copy of a group that it loads first. {old} groups find the old 50, {new} find 60.",
 }
 """What is said, by step, and by coordinator if the consumers ask."""
 
@@ -199,8 +197,7 @@ def _ask(folder: Path, groups: Sequence[str], count: int) -> _Answers:
 def _draw(view: _View) -> Scene:
     count = _COUNT_BY_STEP[view.step]
     sizes = Counter(home[-1] for home in view.homes.values())
-    marks = [*_draw_formula(view, count), *_draw_cells(count), *_draw_commits(view), *_draw_look(view, count)]
-    marks += _draw_dots(view)
+    marks = [*_draw_formula(view, count), *_draw_cells(view, count), *_draw_dots(view), *_draw_commits(view)]
     line = view.tell()
     text = [f"step {view.step + 1}, {_STEPS[view.step]}", f"above: {line.text}"]
     text += [f"{group}: {view.describe(group)}" for group in view.named]
@@ -224,28 +221,23 @@ def _draw_formula(view: _View, count: int) -> Iterator[Mark]:
     yield Box("home", x, 1, 30, 20, (str(view.homes[view.followed][-1]),), Tone.NEW, 13, is_bold=True)
 
 
-def _draw_look(view: _View, count: int) -> Iterator[Mark]:
-    """The sides of a frame, because a box would hide what it surrounds."""
+def _draw_cells(view: _View, count: int) -> Iterator[Mark]:
     x, y = _find_place(view.homes[view.followed][-1])
-    width, height = (_CELL_WIDTH - 1, _CELL_HEIGHT - 1)
-    if view.found is not None and view.coordinator == 1:
-        x, y = (_LEFT, _TOP)
-        width, height = (_COLUMNS * _CELL_WIDTH - 1, -(-count // _COLUMNS) * _CELL_HEIGHT - 1)
-    x, y, right, bottom = (x - 2, y - 2, x + width - 1, y + height - 1)
-    sides = ((x, y, width + 2, 2), (x, bottom, width + 2, 2), (x, y, 2, height + 2), (right, y, 2, height + 2))
-    for number, frame in enumerate(sides):
-        style: dict[str, Any] = {"is_solid": True, "delay": _DELAY, "duration": _SECONDS_OF_A_MOVE}
-        yield Box(f"look {number}", *frame, tone=Tone.NEW, **style)
-
-
-def _draw_cells(count: int) -> Iterator[Mark]:
+    frame = (x - 1, y - 1, _CELL_WIDTH, _CELL_HEIGHT)
+    is_around = view.found is not None and view.coordinator == 1
+    if is_around:
+        frame = (_LEFT - 2, _TOP - 2, _COLUMNS * _CELL_WIDTH + 2, -(-count // _COLUMNS) * _CELL_HEIGHT + 2)
+    numbers = []
+    cells: list[Mark] = []
     for partition in range(count):
         x, y = _find_place(partition)
-        is_added = partition >= _COUNTS[0]
-        frame = (x, y, _CELL_WIDTH - 2, _CELL_HEIGHT - 2)
-        origin = f"cell {partition - _COLUMNS}"
-        yield Box(f"cell {partition}", *frame, tone=Tone.MUTED, is_dashed=is_added, origin=origin)
-        yield Label(f"number {partition}", x + 3, y + 11, str(partition), tone=Tone.MUTED, size=11)
+        numbers.append(Label(f"number {partition}", x + 3, y + 11, str(partition), tone=Tone.MUTED, size=11))
+        style: dict[str, Any] = {"is_dashed": partition >= _COUNTS[0], "origin": f"cell {partition - _COLUMNS}"}
+        cells.append(Box(f"cell {partition}", x, y, _CELL_WIDTH - 2, _CELL_HEIGHT - 2, tone=Tone.MUTED, **style))
+    # Above its cell, or below all cells, and always below what they contain.
+    look = Box("look", *frame, tone=Tone.NEW, delay=_DELAY, duration=_SECONDS_OF_A_MOVE)
+    cells.insert(0 if is_around else count, look)
+    yield from (*cells, *numbers)
 
 
 def _draw_dots(view: _View) -> Iterator[Mark]:
@@ -261,8 +253,7 @@ def _draw_dots(view: _View) -> Iterator[Mark]:
         size = 6 if is_named else 4
         frame = (x + 6 + column * 6.2 - size / 2, y + 16 + row * 6 - size / 2, size, size)
         style: dict[str, Any] = {"hue": group, "delay": 0.06 * view.named.index(group)} if is_named else {}
-        key = f"dot {group} {'' if is_named else home}"
-        yield Box(key, *frame, tone=Tone.MUTED, is_solid=True, **style)
+        yield Box(f"dot {group} {'' if is_named else home}", *frame, tone=Tone.MUTED, is_solid=True, **style)
         placed[home] += 1
 
 

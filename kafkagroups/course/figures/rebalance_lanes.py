@@ -28,7 +28,6 @@ _LOG_TOP = 226
 _BOTTOM = 250
 _HEIGHT = 272
 _SIZE = 11
-_PADDING = 1
 _LEGEND = (
     *(Box(name, *KEY, hue=name) for name in MEMBERS),
     Box("sign of life", 0, 0, 5, 14, hue=MEMBERS[0], is_solid=True),
@@ -213,7 +212,7 @@ def _draw_readers(scale: _Scale, moments: list[Moment], phases: Sequence[Sequenc
     for row, top in enumerate(_ROW_TOPS):
         yield Label(f"row {row}", _EDGE, top + 14, f"orders-{row}", size=_SIZE, keeps_width=True)
         for start, x, width, name in scale.list_spans(rows[row]):
-            lines = fit_words(width - _PADDING, _SIZE, name, " ")
+            lines = fit_words(width - 1, _SIZE, name, " ")
             style: dict[str, Any] = {"hue": name, "short": " "}
             if start == len(moments) - 1:
                 style["origin"] = f"request {start}"
@@ -258,7 +257,7 @@ def _draw_lane(scale: _Scale, number: int, moments: list[Moment], phases: Sequen
     for start, x, width, phase in scale.list_spans([phase * (not phase[:1].isdecimal()) for phase in phases]):
         if phase == "joined" and width < _EVENT_WIDTH:
             continue
-        lines = fit_words(width - _PADDING, _SIZE, phase, phase.split()[-1])
+        lines = fit_words(width - 1, _SIZE, phase, phase.split()[-1])
         tone = {"dead": Tone.ERROR, "joined": Tone.MUTED}.get(phase, Tone.WAIT)
         short = "".join(fit_words(width * _SQUEEZE, _SIZE, phase.split()[-1], " "))
         yield Box(f"{name} {start}", x, top, width, 19, lines, tone, _SIZE, is_gone=phase == "dead", short=short)

@@ -205,8 +205,7 @@ def _explain(entries: _Entries, loaded: int, lost: set[int], is_past_end: bool) 
     if entry.ends is None and not entry.producer:
         return f"Record {offset} is not in a transaction. Offset {entry.value} counts immediately."
     if entry.ends is None:
-        where = f"Record {offset} is in a transaction"
-        return f"{where}. Offset {entry.value} waits for a marker of producer {entry.producer}."
+        return f"Record {offset} is in a transaction: {entry.value} waits for a marker of producer {entry.producer}."
     if entry.ends is ControlType.ABORT:
         return f"Producer {entry.producer} aborts. Its offset is dropped."
     told = f"Producer {entry.producer} commits. Its record is newer than the one that counted, so it counts now."

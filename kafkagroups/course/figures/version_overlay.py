@@ -43,10 +43,7 @@ _COLUMNS = (
 )
 _FOLD = _LEFT + 260
 _BLOCKS_HEIGHT = _ROW_HEIGHT - _TOP - 2
-_BEFORE = (
-    "Brokers of different releases wrote the same commit. The fields stand in common columns. The bytes contain no "
-    "names, so a reader needs the version."
-)
+_BEFORE = "Three releases wrote the same commit. The bytes contain no names, so a reader needs the version."
 _DURING = "The reader counts bytes from the left, and cuts off one field after another in each value."
 _WORDS = {
     "leaderEpoch": "epoch",
@@ -176,10 +173,9 @@ def _draw(records: Sequence[_Pair], reader: Reader, readings: Sequence[Reading],
         x = sides[fields[:cut][-1].end - 1][1] if fields[:cut] else _LEFT
         marks.append(Box(f"cut {number}", x - 1, read_y - 4, 2, _BLOCK_HEIGHT + 6, tone=Tone.NEW, is_solid=True))
     if len(results) < len(records):
-        if not cut:
-            return Scene(tuple(marks), _BEFORE, tuple(text), lines=(Line("Where does each field begin?"),))
-        line = Line(told[0], Tone.ERROR) if told else Line(f"Field {cut} begins and ends in the right place", Tone.LIVE)
-        return Scene(tuple(marks), _DURING, tuple(text), lines=(line,))
+        right = f"Field {cut} begins and ends in the right place" if cut else "Where does each field begin?"
+        line = Line(told[0], Tone.ERROR) if told else Line(right)
+        return Scene(tuple(marks), _DURING if cut else _BEFORE, tuple(text), lines=(line,))
     return Scene(tuple(marks), _make_caption(reader, results), tuple(text), lines=(_conclude(results),))
 
 
@@ -265,7 +261,8 @@ def _draw_rest(number: int, y: float, size: int, sides: _Sides, reading: Reading
     tone = Tone.DEAD
     if reading.error is not None:
         words = _ERROR_SIGN + reading.error
-        rest = tuple(wrap(words, int((width - 12) / measure_text("0", _SIZE))))
+        most = min(int((width - 12) / measure_text("0", _SIZE)), len(words) // 2 + 5)
+        rest = fit_words(width - 4, _SIZE, words) or tuple(wrap(words, most))
         tone = Tone.ERROR
     yield Box(f"rest {number}", x, y, width, _BLOCK_HEIGHT, rest, tone, _SIZE, is_dashed=True)
 

@@ -109,13 +109,13 @@ def _draw(entries: _Entries, states: list[_State], loaded: int, is_past_end: boo
     text = [f"OffsetFetch: {_name_offset(state.counted_offset)}", f"requireStable: {stable}"]
     for number, words in enumerate(text):
         tone = Tone.MUTED if state.counts is None else Tone.LIVE
-        x, arrow = ((445, (445, 186, 445)), (160, (358, 170, 250)))[number]
+        x, arrow = ((445, (445, 186, 445, 258)), (160, (358, 182, 254, 279)))[number]
         if number and state.waits:
             tone = Tone.WAIT
-            arrow = (200, 246, 200)
+            arrow = (200, 246, 200, 258)
         style: dict[str, Any] = {"tone": tone, "delay": 2 * _DELAY}
         marks.append(Box(f"fetch {number}", x - 92, 260, 184, 38, tuple(words.split(": ")), is_bold=True, **style))
-        marks.append(Arrow(f"answer {number}", *arrow, 258, **style))
+        marks.append(Arrow(f"answer {number} {arrow[0]}", *arrow, **style))
     # What drops into a map passes behind the words.
     for x, words in ((_WAITS_LEFT, "waits"), (_COUNTS_LEFT, "counts")):
         marks.append(Label(f"{words} title", x, 118, words, is_bold=True))

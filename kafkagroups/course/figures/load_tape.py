@@ -258,7 +258,7 @@ def _draw_chip(coordinator: _Coordinator, slot: _Slot, word: str, tone: Tone = T
     key = f"{coordinator.name} {group} {column} {word}"
     frame = (left, _find_row(group), width, _CHIP_HEIGHT)
     value, _, pending = word.partition(", ")
-    delay = _DELAY + 0.15 * (coordinator is _CLASSIC)
+    delay = _DELAY + 0.15 * ((coordinator is _CLASSIC) + (column == "offset"))
     return Box(key, *frame, (f"{pending} {value}".strip(),), tone, 11, delay=delay, **style)
 
 

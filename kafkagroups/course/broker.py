@@ -11,17 +11,7 @@ from typing import Any
 
 from kafkagroups import coordinator
 from kafkagroups.api import load
-from kafkagroups.coordinator import (
-    Clock,
-    DiskLogs,
-    GroupCoordinator,
-    HeldLogs,
-    NewBatch,
-    OffsetCommit,
-    OffsetsLogs,
-    ResponseFuture,
-    TopicPartition,
-)
+from kafkagroups.coordinator import DiskLogs, GroupCoordinator, HeldLogs, OffsetCommit, OffsetsLogs, TopicPartition
 from kafkagroups.coordinator.conversation import make_topic_id
 from kafkagroups.coordinator.logs import AppendCallback
 from kafkagroups.coordinator.messages import CommitErrors
@@ -74,7 +64,7 @@ def start_broker(
         logs = HeldLogs(logs)
     topic_ids = {name: make_topic_id(name) for name in topics or ()}
     return coordinator.start_broker(
-        logs, Clock(now_ms), settings, topics=topics, topic_ids=topic_ids, authorize=authorize
+        logs, coordinator.Clock(now_ms), settings, topics=topics, topic_ids=topic_ids, authorize=authorize
     )
 
 
@@ -92,7 +82,7 @@ def restart_after_crash(broker: GroupCoordinator) -> GroupCoordinator:
 def _start_next_broker(broker: GroupCoordinator, logs: OffsetsLogs) -> GroupCoordinator:
     return coordinator.start_broker(
         logs,
-        Clock(broker.clock.now_ms),
+        coordinator.Clock(broker.clock.now_ms),
         broker.settings,
         topics=broker.validator.topics,
         topic_ids=broker.validator.topic_ids,
@@ -111,7 +101,7 @@ class Replica:
     def magic(self, partition: int) -> int | None:
         return 2
 
-    def append(self, partition: int, batch: NewBatch, callback: AppendCallback) -> None:
+    def append(self, partition: int, batch: coordinator.NewBatch, callback: AppendCallback) -> None:
         raise UsageError("the log of a follower cannot be appended to; append to the leader's log")
 
     def read(self, partition: int) -> Iterable[Batch]:
@@ -137,7 +127,7 @@ def continue_consumer_group(log: str | Path, group_id: str, end_offset: int) -> 
     logs = DiskLogs(copy.parent)
     ids = {name: topic_id for topic_id, name in collect_names(log).topics.items()}
     rules = coordinator.Settings("4.3.1")
-    broker = coordinator.start_broker(logs, Clock(START_MS), rules, topics=SHOP_TOPICS, topic_ids=ids)
+    broker = coordinator.start_broker(logs, coordinator.Clock(START_MS), rules, topics=SHOP_TOPICS, topic_ids=ids)
     members: dict[str, Any] = load(copy, "new")[group_id].members
     for member_id, member in members.items():
         owned = {topic.topic_id: topic.partitions for topic in member.assignment.assigned_partitions}
@@ -152,7 +142,7 @@ def read_partition_lines(broker: GroupCoordinator, group: str) -> Lines:
     return Lines(line for batch in log for line in read_batch_lines(batch))
 
 
-def commit_again(broker: GroupCoordinator, batch: Batch) -> ResponseFuture[CommitErrors]:
+def commit_again(broker: GroupCoordinator, batch: Batch) -> coordinator.ResponseFuture[CommitErrors]:
     """Send the commit that is stored in a batch again, at the time of the batch's first record.
 
     All records of the batch must belong to one group. Raises UsageError if a record is not a committed offset.
@@ -173,7 +163,7 @@ def commit_again(broker: GroupCoordinator, batch: Batch) -> ResponseFuture[Commi
 
 def commit_in_transaction(
     broker: GroupCoordinator, group: str, producer_id: int, offsets: Mapping[str, int]
-) -> ResponseFuture[CommitErrors]:
+) -> coordinator.ResponseFuture[CommitErrors]:
     """Send a TxnOffsetCommit with an offset for each partition, such as "orders-0"."""
     commits = {TopicPartition.parse(partition): OffsetCommit(offset) for partition, offset in offsets.items()}
     return broker.txn_offset_commit(group, commits, transactional_id=group, producer_id=producer_id, producer_epoch=0)

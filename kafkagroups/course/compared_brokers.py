@@ -10,28 +10,12 @@ from itertools import zip_longest
 from textwrap import wrap
 from typing import Any
 
-from kafkagroups.coordinator import (
-    Errors,
-    FetchedOffset,
-    GroupCoordinator,
-    OffsetCommit,
-    ResponseFuture,
-    TopicPartition,
-)
+from kafkagroups.coordinator import Errors, FetchedOffset, GroupCoordinator, OffsetCommit, ResponseFuture, messages
 from kafkagroups.coordinator.consumer_requests import DescribedConsumerGroup
-from kafkagroups.coordinator.messages import (
-    ConsumerHeartbeatResult,
-    DescribedGroup,
-    JoinGroupResult,
-    LeaveGroupResult,
-    ListedGroup,
-    OffsetDeleteResult,
-    OffsetFetchResult,
-    SyncGroupResult,
-)
 from kafkagroups.course.broker import commit_in_transaction, end_transaction, restart_after_crash, start_broker
 from kafkagroups.course.group_life import format_count, format_join, format_sync
 from kafkagroups.course.log_lines import Names, collect_batch_names, describe_record
+from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.groups.replay import find_group_id, read_control_type
 from kafkagroups.log.batch import Batch
 from kafkagroups.records.serde import decode
@@ -210,14 +194,14 @@ def format_answer(answer: Any) -> str:
             return format_answer(answer.value) if answer.done else _WAITS
         case Errors():
             return answer.name
-        case JoinGroupResult():
+        case messages.JoinGroupResult():
             return format_join(answer)
-        case SyncGroupResult():
+        case messages.SyncGroupResult():
             return format_sync(answer)
-        case DescribedGroup():
+        case messages.DescribedGroup():
             error = f"{answer.error.name}, " if answer.error else ""
             return f"{error}{answer.state}, {format_count(len(answer.members), 'member')}"
-        case ListedGroup():
+        case messages.ListedGroup():
             return f"{answer.group_id} ({answer.type}, {answer.state})"
         case dict():
             return _format_answers_by_key(answer)
@@ -225,11 +209,11 @@ def format_answer(answer: Any) -> str:
             return error.name
         case FetchedOffset():
             return str(answer.offset)
-        case OffsetFetchResult(offsets=of_partitions) | OffsetDeleteResult(partitions=of_partitions):
+        case messages.OffsetFetchResult(offsets=of_partitions) | messages.OffsetDeleteResult(partitions=of_partitions):
             return format_answer(dict(of_partitions))
-        case LeaveGroupResult():
+        case messages.LeaveGroupResult():
             return format_answer([error for _, error in answer.members])
-        case ConsumerHeartbeatResult(assignment=assignment):
+        case messages.ConsumerHeartbeatResult(assignment=assignment):
             count = "" if assignment is None else f", {format_count(sum(map(len, assignment.values())), 'partition')}"
             return f"epoch {answer.member_epoch}{count}"
         case DescribedConsumerGroup():

@@ -154,4 +154,4 @@ def test_a_typed_value_that_makes_no_sense_is_refused(name, typed):
 
 def test_a_typed_byte_changes_the_first_scene_that_shows_it():
     record = make_figure("byte-ribbon-record").compute_content("value 15=54")
-    assert "now believed: metadata: till 1 → Till 1" in record.scenes[0, 0].text
+    assert "now believed: metadata: till 1 → Till 1" in record.scenes[len(record.controls[0].options) - 1, 0].text

@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import Any
 
 from kafkagroups.course.figures.figure import NARROW_WIDTH, Content, Control, Figure, FreeInput, Part
-from kafkagroups.course.figures.marks import KEY, WIDTH, Box, Label, Line, Mark, Scene, Tone, measure_text
+from kafkagroups.course.figures.marks import KEY, WIDTH, Box, Label, Line, Mark, Scene, Tone, fit_words, measure_text
 from kafkagroups.errors import InvalidRecord, UsageError
 from kafkagroups.helpers import escape
 from kafkagroups.records.releases import DEFAULT_DIALECT
@@ -18,7 +18,7 @@ from kafkagroups.records.spans import Span, annotate, split_before_error
 
 MARGIN = 6
 _SIZE = 11
-_BLOCK_HEIGHT = 42
+_BLOCK_HEIGHT = 50
 _STRIP_HEIGHT = 5
 _ROW_HEIGHT = _BLOCK_HEIGHT + _STRIP_HEIGHT + 4
 _GAP = 4
@@ -139,7 +139,7 @@ def draw_changed_byte(place: Place, position: int, byte: int) -> Iterator[Mark]:
         distance = measure_text("00 ", _SIZE)
         characters = min(place.span.end - place.span.start, place.shown) * 3 - 1 + 2 * place.is_cut
         start = place.x + place.width / 2 - characters * distance / 6
-        frame = (start + index * distance - 2, place.y + 14, 18, 15)
+        frame = (start + index * distance - 2, place.y + 17.5, 18, 15)
         yield Box("changed byte", *frame, (f"{byte:02x}",), Tone.ERROR, _SIZE, is_bold=True)
 
 
@@ -287,12 +287,14 @@ class RecordRibbon(Figure):
     def _draw(self, selected: int, change: ByteChange | None, parts: Mapping[str, bytes], reading: Reading) -> Scene:
         marks: list[Mark] = list(self._headings)
         stop = self._find_stop(reading)
+        selected = min(selected, stop)  # A reader that refuses the record reads no further.
         believed = reading.value_by_name
         for number, place in enumerate(self._places):
             data = parts[place.span.part][place.span.start : place.span.end]
             key = (place.span.part, find_name(place.span))
-            is_read = number <= min(selected, stop)
-            value = "✗" if number == stop else believed.get(key, "?")
+            is_read = number <= selected
+            nothing = fit_words(place.width - 4, _SIZE, "nothing left", "none", "–")
+            value = "✗" if number == stop else believed.get(key, nothing[0])
             tone = Tone.PLAIN if is_read else Tone.MUTED
             if is_read and value != self._written[key]:
                 tone = Tone.ERROR
@@ -313,7 +315,7 @@ class RecordRibbon(Figure):
         reach = " No name is stored, so the reader counts bytes."
         if counted > 0:
             reach = f" What it counts ends where the line ends, after {counted} bytes."
-        lines = (Line(f"{name}: {value}", Tone.NEW), Line(span.meaning[:1].upper() + span.meaning[1:]))
+        lines = (Line(f"Field {name}: {value}", Tone.NEW), Line(span.meaning[:1].upper() + span.meaning[1:]))
         text = (f"field: {name}", f"where: {where}", f"bytes: {shown_bytes}", f"value: {value}")
         caption = f"{where[:1].upper()}{where[1:]}: {shown_bytes}.{reach}"
         return Scene(tuple(marks), caption, (*text, f"meaning: {span.meaning}"), lines=lines)
@@ -324,24 +326,36 @@ class RecordRibbon(Figure):
         names = self._written | reading.value_by_name
         pairs = ((name, self._written.get(name), reading.value_by_name.get(name)) for name in names)
         wrong = [f"{name[1]}: {_show(old)} → {_show(new)}" for name, old, new in pairs if old != new]
-        if reading.error is not None:
+        span = self.spans[selected]
+        if selected == self._find_stop(reading) and reading.error:
             lines = (Line("The reader refuses the record ✗", Tone.ERROR), Line(reading.error, Tone.ERROR))
             belief = [f"refused: {reading.error}"]
             explanation = "A broker that finds such a record stops its load."
+        elif span is not self.spans[-1]:
+            lines = self._tell_field(span, reading)
+            belief = [f"now believed: {lines[0].text.partition(' ')[2]}"]
+            explanation = f"{span.meaning[:1].upper()}{span.meaning[1:]}."
         else:
             count = "One value is wrong" if len(wrong) == 1 else f"{len(wrong)} values are wrong"
-            lines = (
-                Line(f"{count}, and the reader notices nothing", Tone.ERROR),
-                Line(", ".join(wrong[:2]), Tone.ERROR),
-            )
+            headline = Line(f"{count}, and the reader notices nothing", Tone.ERROR)
+            lines = (headline, Line(", ".join(wrong[:2]), Tone.ERROR))
             belief = [f"now believed: {difference}" for difference in wrong[:2]]
             explanation = "A record has no checksum of its own."
         old = self.bytes_by_part[change.part][change.position]
-        caption = (
-            f"Byte {change.position} of the {change.part} was {old:02x}, and is now {change.byte:02x}. {explanation}"
-        )
+        caption = f"Byte {change.position} of the {change.part} was {old:02x}, now {change.byte:02x}. {explanation}"
         text = (f"changed byte: {change.byte:02x}", *belief)
         return Scene(tuple(marks), caption, text, lines=lines)
+
+    def _tell_field(self, span: Span, reading: Reading) -> tuple[Line, Line]:
+        """Return what a reader takes for this field, and from where."""
+        name = find_name(span)
+        read = next((each for each in reading.spans if (each.part, find_name(each)) == (span.part, name)), None)
+        where = f"It was written to {_format_range(span)}"
+        if read is None:
+            return Line(f"Field {name}: nothing left", Tone.ERROR), Line(where)
+        tone, old = (Tone.NEW, "as written") if read.text == span.text else (Tone.ERROR, f"was {shorten(span.text)}")
+        headline = Line(f"Field {name}: {shorten(read.text)}, {old}", tone)
+        return headline, Line(f"{where}; the reader takes {_format_range(read)}")
 
 
 def _read(bytes_by_part: Mapping[str, bytes]) -> Reading:

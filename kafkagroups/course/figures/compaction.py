@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
-from textwrap import wrap
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kafkagroups import CleanerConfig, compact
 from kafkagroups.course.cleaner_passes import CleanerPass, find_results, read_horizons
@@ -21,11 +20,13 @@ from kafkagroups.course.small_logs import HOUR_MS, START_MS, SmallRecord, write_
 from kafkagroups.log.folders import open_log
 from kafkagroups.records.serde import ControlType
 
-_LEFT = 66
-_RIGHT = 549
-_CELL_WIDTH = 24
+_LEFT = 8
+_RIGHT = 554
+_PITCH = 30.4
+_CELL_WIDTH = 28
 _CELL_HEIGHT = 26
-_SECONDS_PER_RECORD = 0.1
+_HEIGHT = 336
+_SECONDS_PER_RECORD = 0.04
 _SECONDS_BEFORE_NEW = 0.3
 """How much later than marks that move new ones come."""
 _PASS_HOURS = (0, 25, 50)
@@ -92,8 +93,8 @@ class Compaction(Figure):
             return _draw(step, passes[start, is_open], start, is_open)
 
         title = "Three passes of the log cleaner"
-        narrow = squeeze_right(_LEFT, 324, 0.57)
-        super().__init__(Content.draw(title, 324, controls, draw, legend=_LEGEND, narrow=narrow))
+        narrow = squeeze_right(2, _HEIGHT, 0.605)
+        super().__init__(Content.draw(title, _HEIGHT, controls, draw, legend=_LEGEND, narrow=narrow))
 
 
 def list_entries(is_open: bool) -> list[SmallRecord]:
@@ -141,7 +142,7 @@ def _draw(step: int, passes: list[CleanerPass], active_start: int, is_open: bool
         text += [f"{offset} {_name_entry(entries[offset])}: {words[offset]}" for offset in rows[step - 1]]
     else:
         text += [f"record {offset}: {_name_entry(entry)}" for offset, entry in enumerate(entries)]
-    line = Line(f"{_STEPS[step]}: the log has {_count(rows[step])} records")
+    line = Line(f"{_STEPS[step].capitalize()}: {_count(rows[step])}{' remain' if step else ' records'}")
     return Scene(tuple(marks), _explain(step, results, is_open), tuple(text), lines=(line,))
 
 
@@ -184,17 +185,17 @@ def _name_entry(entry: SmallRecord) -> str:
 
 
 def _find_left(offset: float) -> float:
-    return _LEFT + offset * 27
+    return _LEFT + offset * _PITCH
 
 
 def _find_top(row: int) -> float:
-    return 58 + row * 72
+    return 70 + row * 78
 
 
 def _draw_frame(active_start: int) -> Iterator[Mark]:
     yield Label("active words", _RIGHT, 12, "active segment", "end", Tone.MUTED, 11)
     yield Arrow("active", _find_left(active_start), 18, _RIGHT, 18, has_head=False)
-    for offset in range(len(_LOG)):
+    for offset in range(0, len(_LOG), 2):
         x = _find_left(offset) + _CELL_WIDTH / 2
         yield Label(f"offset {offset}", x, 32, str(offset), "middle", Tone.MUTED, 11)
     for row in range(len(_STEPS)):
@@ -204,10 +205,9 @@ def _draw_frame(active_start: int) -> Iterator[Mark]:
 
 def _draw_titles(rows: list[list[int]]) -> Iterator[Mark]:
     for row, step in enumerate(_STEPS):
-        lines = (*wrap(step, 8), *map(_count, rows[row : row + 1]))
+        words = " · ".join([step, *map(_count, rows[row : row + 1])])
         delay = _SECONDS_PER_RECORD * len(_LOG) * bool(row)
-        style: dict[str, Any] = {"is_bold": True, "delay": delay}
-        yield Box(f"title {row}", 1, _find_top(row) - 22, _LEFT - 8, 70, lines, Tone.PAGE, 11, **style)
+        yield Label(f"title {row}", _LEFT, _find_top(row) - 20, words, is_bold=True, delay=delay)
 
 
 def _draw_row(log: Path, row: int) -> Iterator[Mark]:
@@ -240,7 +240,7 @@ def _draw_verdicts(row: int, log: list[SmallRecord], results: dict[int, str], wo
         tone = _RESULTS[results[offsets[0]]].tone
         if not results[offsets[0]].endswith("gone"):
             x = (_find_left(offsets[0]) + _find_left(offsets[-1]) + _CELL_WIDTH) / 2
-            yield Label(f"result {row} {offsets[0]}", x, _find_top(row) + 40, word, "middle", tone, 11, delay=delay)
+            yield Label(f"result {row} {offsets[0]}", x, _find_top(row) + 40, word, "middle", tone, delay=delay)
             continue
         for offset in offsets:
             delay = max(0, _SECONDS_PER_RECORD * offset - _SECONDS_BEFORE_NEW)

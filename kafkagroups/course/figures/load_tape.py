@@ -29,9 +29,9 @@ _OFFSET_WIDTH = 104
 _SIDE_WIDTH = _GROUP_WIDTH + 4 + _OFFSET_WIDTH
 _ROW = 29
 _CHIP_HEIGHT = 24
-_FIRST_ROW = 148
-_ANSWERS = 272
-_HEIGHT = 330
+_FIRST_ROW = 164
+_ANSWERS = 288
+_HEIGHT = 346
 _TAPE_BOTTOM = 106
 # In a narrow column, the tape has two rows.
 _NARROW = (
@@ -42,7 +42,7 @@ _NARROW = (
 )
 _DELAY = 0.4
 """The seconds until the head has come to the record, which then changes the memories."""
-_LEGEND = (DASHED, HATCHED, Box("the two differ", *KEY, ("≠",), Tone.ERROR))
+_LEGEND = (DASHED, HATCHED, Box("the two differ", *KEY, ("≠",), Tone.MUTED))
 
 
 class _Entry(NamedTuple):
@@ -79,15 +79,9 @@ _LOG = (
 )
 _GROUPS = ("billing", "promo", "mailer", "audit")
 _EMPTY = "Nothing is loaded. Until the end of the load, each coordinator answers COORDINATOR_LOAD_IN_PROGRESS."
-_BUILT = (
-    "The load ends. Only now does 3.9.2 build its groups from its maps. They hold nothing of promo and audit, so these "
-    "do not exist; 4.3.1 had created both groups on the way."
-)
+_BUILT = "The load ends. 3.9.2 builds its groups only now, from maps without promo and audit. 4.3.1 had created both."
 _UNREADABLE = "a value of zero bytes. It is not the same as null, and no coordinator can decode it."
-_FAILED = (
-    "The load fails. Both throw away what they loaded. 4.3.1 refuses every request of the partition, while 3.9.2 "
-    "answers as if nothing had ever been committed."
-)
+_FAILED = "The load fails. Both drop all. 4.3.1 refuses every request; 3.9.2 answers as if nothing was committed."
 _ENDINGS = ("a tombstone", "a value of zero bytes")
 _STEPS = ("nothing is loaded", *(f"record {offset}" for offset, _ in enumerate(_LOG)), "the load ends")
 
@@ -219,15 +213,16 @@ def _draw(step: int, memories: Mapping[_Coordinator, tuple[_Memory, _Memory]], *
         marks += _draw_chips(coordinator, memory, before, step)
         text += _describe(coordinator.kafka, memory)
     differing = sorted(new.chips.keys() - classic.chips.keys(), key=_sort)
-    marks += [_draw_sign(group, _find_row(group)) for group, _ in differing]
+    marks += [_draw_sign(group, _find_row(group), is_end=is_end) for group, _ in differing]
     text += [f"only {_NEW.kafka} has {group}" for group, _ in differing]
-    verdict = Line("= the same groups in both memories", Tone.LIVE)
+    shared = ", ".join(group for group in _GROUPS if (group, "offset") in classic.chips)
+    verdict = Line(f"= both have {shared}" if shared else "= both are empty", Tone.LIVE)
     if new.answer != classic.answer:
-        marks.append(_draw_sign("answers", _ANSWERS))
+        marks.append(_draw_sign("answers", _ANSWERS, is_end=is_end))
         verdict = Line("≠ two answers to the same question", Tone.ERROR)
     elif differing:
         groups = ", ".join(group for group, _ in differing)
-        verdict = Line(f"≠ only {_NEW.kafka} has {groups}", Tone.ERROR)
+        verdict = Line(f"≠ only {_NEW.kafka} has {groups}", Tone.ERROR if is_end else Tone.MUTED)
     foot = (2, _HEIGHT - 28, _CLASSIC.left + _SIDE_WIDTH + 2, 24)
     marks.append(Box("verdict", *foot, (verdict.text,), verdict.tone, 13, is_bold=True, delay=_DELAY))
     text.append(f"{min(step, len(_LOG))} of {len(_LOG)} records are read")
@@ -250,9 +245,10 @@ def _find_row(group: str) -> float:
     return _FIRST_ROW + _GROUPS.index(group) * _ROW
 
 
-def _draw_sign(key: str, top: float) -> Box:
-    style: dict[str, Any] = {"delay": _DELAY, "is_bold": True}
-    return Box(f"differs {key}", _MIDDLE - 13, top, 26, 24, ("≠",), Tone.ERROR, 18, **style)
+def _draw_sign(key: str, top: float, *, is_end: bool) -> Box:
+    """Until the load ends, a difference is only a note."""
+    style: dict[str, Any] = {"tone": Tone.ERROR, "size": 18} if is_end else {"tone": Tone.MUTED}
+    return Box(f"differs {key}", _MIDDLE - 13, top, 26, 24, ("≠",), is_bold=is_end, delay=_DELAY, **style)
 
 
 def _draw_chip(coordinator: _Coordinator, slot: _Slot, word: str, tone: Tone = Tone.DEAD, **style: Any) -> Box:
@@ -262,14 +258,15 @@ def _draw_chip(coordinator: _Coordinator, slot: _Slot, word: str, tone: Tone = T
     key = f"{coordinator.name} {group} {column} {word}"
     frame = (left, _find_row(group), width, _CHIP_HEIGHT)
     value, _, pending = word.partition(", ")
-    return Box(key, *frame, (f"{pending} {value}".strip(),), tone, 11, delay=_DELAY, **style)
+    delay = _DELAY + 0.15 * ((coordinator is _CLASSIC) + (column == "offset"))
+    return Box(key, *frame, (f"{pending} {value}".strip(),), tone, 11, delay=delay, **style)
 
 
 def _draw_memory(coordinator: _Coordinator, memory: _Memory) -> Iterator[Mark]:
     name, kafka, left = coordinator
-    yield Label(f"{name} title", left, 120, f"Kafka {kafka}", size=13, is_bold=True)
+    yield Label(f"{name} title", left, 130, f"Kafka {kafka}", size=13, is_bold=True)
     for title, x in (("group", left + _GROUP_WIDTH / 2), ("offset", left + _SIDE_WIDTH - _OFFSET_WIDTH / 2)):
-        yield Label(f"{name} {title}", x, _FIRST_ROW - 6, title, "middle", Tone.MUTED, 11)
+        yield Label(f"{name} {title}", x, _FIRST_ROW - 10, title, "middle", Tone.MUTED, 11)
     tone = {"loading": Tone.MUTED, "17": Tone.LIVE}.get(memory.answer, Tone.ERROR)
     frame = (left, _ANSWERS, _SIDE_WIDTH, _CHIP_HEIGHT)
     yield Box(f"{name} answer", *frame, (memory.answer,), tone, 12, is_bold=tone is not Tone.MUTED)

@@ -22,8 +22,8 @@ _VERDICT_TOP = 122
 _MAP_TOP = 196
 _HEIGHT = 262
 _RECORDS = (("A", 1), ("B", 1), ("C", 1), ("A", 2), ("D", 1), ("A", 3), ("B", 2))
-_DELAY = 0.4
-"""The seconds until the cleaner has looked a record up."""
+_DELAY = 0.5
+"""The seconds until the cleaner has looked a record up. Halfway, the entry of the map lights up."""
 _FIRST_DIRTY = 3
 _ACTIVE_START = 6
 _PARTS = (("clean part", 0, _FIRST_DIRTY), ("dirty range", _FIRST_DIRTY, _ACTIVE_START), ("active", _ACTIVE_START, 7))
@@ -39,16 +39,12 @@ _STEPS = (
 _HEADS = (None, *range(_FIRST_DIRTY, _ACTIVE_START), *range(_ACTIVE_START), None)
 """The offset of the record that is read in each step."""
 _CAPTIONS = (
-    "An earlier pass cleaned the records before offset 3. The dirty range is what was appended since, up to the active "
-    "segment.",
+    "An earlier pass cleaned the records before offset 3. The rest, up to the active segment, is the dirty range.",
     "First the cleaner reads the dirty range. The map gets the key A with offset 3.",
     "The key D is new in the map.",
     "A again, so its entry now has the newer offset, 5. Here the dirty range ends.",
 )
-_LAST_CAPTION = (
-    "The cleaner copies what it keeps, and no offset changes. For the other records, the map has a newer offset. "
-    "B = 1 stays, although B = 2 is newer, because the cleaner has not read the active segment."
-)
+_LAST_CAPTION = "B = 1 stays, although B = 2 is newer, because the cleaner has not read the active segment."
 
 
 class OffsetMap(Figure):
@@ -85,32 +81,35 @@ def _draw(step: int, survivors: list[int]) -> Scene:
     shown = survivors if is_copied else list(range(len(_RECORDS)))
     looked_up = step - _FIRST_LOOK_UP
     current = _HEADS[step]
-    marks = [*_draw_parts(current, is_copied=is_copied), *_draw_map(entries, end, current, is_filled=looked_up >= 0)]
+    marks = list(_draw_parts(current, is_copied=is_copied))
+    newest = None if current is None else entries.get(_RECORDS[current][0])
+    if looked_up >= 0 and newest is not None:
+        x, to_x = (_find_left(column) + _CELL_WIDTH / 2 for column in (looked_up, _MAP_COLUMNS[_RECORDS[newest][0]]))
+        marks.append(Arrow(f"look-up {looked_up}", x, _VERDICT_TOP + 48, to_x, _MAP_TOP - 2, Tone.NEW))
+    marks += _draw_map(end, newest, _DELAY / 2 * (looked_up >= 0))
     for place, offset in enumerate(shown):
         column = offset if offset >= _ACTIVE_START else place
         marks += _draw_record(offset, column, current, entries if offset <= looked_up else {}, survivors)
     caption = _LAST_CAPTION
-    words = f"the map has {len(entries)} of the keys; the log has {len(shown)} records"
-    if not is_copied:
-        newest = entries.get(_RECORDS[looked_up][0])
-        caption = _CAPTIONS[step] if looked_up < 0 else _explain_look_up(looked_up, newest)
-        if looked_up >= 0:
-            words = f"record {looked_up} is {'kept' if looked_up in survivors else 'removed'}"
-        if looked_up >= 0 and newest is not None:
-            x = _find_left(looked_up) + _CELL_WIDTH / 2
-            to_x = _find_left(_MAP_COLUMNS[_RECORDS[looked_up][0]]) + _CELL_WIDTH / 2 - 4
-            marks.append(Arrow(f"look-up {looked_up}", x, _VERDICT_TOP + 48, to_x, _MAP_TOP - 2, Tone.NEW))
+    words = f"{len(shown)} of {len(_RECORDS)} records remain"
+    if current is None and not is_copied:
+        caption = _CAPTIONS[0]
+        words = "Before the pass, the map is empty"
+    elif current is not None and looked_up < 0:
+        caption = _CAPTIONS[step]
+        words = f"1 Fill the map: {_RECORDS[current][0]} → {current}"
+    elif current is not None:
+        caption = f"The cleaner reads the log again, and looks up {_RECORDS[current][0]}, the key of record {current}."
+        words = f"2 Copy: record {current} is {_tell_result(current, newest)}"
     text = [f"record {offset}: {_name(offset)}" for offset in shown]
     text += [f"the map has {key}: {key} → {offset}" for key, offset in entries.items()]
     return Scene(tuple(marks), caption, tuple(text), lines=(Line(words),))
 
 
-def _explain_look_up(offset: int, newest: int | None) -> str:
-    begin = f"The cleaner reads the log again, and looks up {_RECORDS[offset][0]} of record {offset}"
+def _tell_result(offset: int, newest: int | None) -> str:
     if newest is None:
-        return f"{begin}: the map does not have it, so the record is kept."
-    end = "which is newer, so the record is removed" if newest > offset else "which is this record, so it is kept"
-    return f"{begin}: the map has {newest}, {end}."
+        return "kept, the map has no entry"
+    return f"removed, {newest} is newer" if newest > offset else "kept, it is the newest"
 
 
 def _find_left(column: float) -> float:
@@ -131,7 +130,7 @@ def _draw_parts(current: int | None, *, is_copied: bool) -> Iterator[Mark]:
     yield Arrow("head", middle, 42, middle, 58, Tone.NEW)
 
 
-def _draw_map(entries: dict[str, int], end: int, current: int | None, *, is_filled: bool) -> Iterator[Mark]:
+def _draw_map(end: int, newest: int | None, delay: float) -> Iterator[Mark]:
     yield Label("map title", _find_left(2.85) - 3, _MAP_TOP + 59, "the offset map", "middle", is_bold=True)
     yield Box("map", _find_left(1.85) - 4, _MAP_TOP - 4, 2 * _PITCH + 2, _CELL_HEIGHT + 8, tone=Tone.MUTED)
     for offset in range(_FIRST_DIRTY, _ACTIVE_START):
@@ -140,8 +139,8 @@ def _draw_map(entries: dict[str, int], end: int, current: int | None, *, is_fill
         is_read = offset < end
         words = f"{key} → {offset}" if is_read else _name(offset)
         place = (_find_left(_MAP_COLUMNS[key]), _MAP_TOP) if is_read else (_find_left(offset), _TAPE_TOP)
-        tone = Tone.NEW if offset == current and not is_filled else Tone.PLAIN
-        yield Box(f"entry {offset}", *place, _CELL_WIDTH, _CELL_HEIGHT, (words,), tone, hue=key)
+        tone = Tone.NEW if offset == newest else Tone.PLAIN
+        yield Box(f"entry {offset}", *place, _CELL_WIDTH, _CELL_HEIGHT, (words,), tone, hue=key, delay=delay)
 
 
 def _draw_record(offset: int, column: int, head: int | None, known: dict[str, int], kept: list[int]) -> Iterator[Mark]:
@@ -150,15 +149,17 @@ def _draw_record(offset: int, column: int, head: int | None, known: dict[str, in
     key = _RECORDS[offset][0]
     is_gone = bool(known) and offset not in kept
     tone = Tone.NEW if offset == head else Tone.PLAIN
-    if known and offset < _ACTIVE_START:
+    style: dict[str, Any] = {"tone": Tone.MUTED, "is_dashed": True}
+    if known:
         tone = Tone.DEAD if is_gone else Tone.LIVE
         kept_lines = ("kept", "is newest" if key in known else "no entry")
         lines = ("removed", f"newer: {known[key]}") if is_gone else kept_lines
-        style: dict[str, Any] = {"tone": Tone.ERROR if is_gone else Tone.LIVE, "size": 11, "delay": _DELAY}
-        origin = f"entry {known[key]}" if key in known else f"record {offset}"
-        yield Box(f"verdict {offset}", left - 2, _VERDICT_TOP, _CELL_WIDTH + 4, 46, lines, origin=origin, **style)
+        style = {"tone": Tone.ERROR if is_gone else Tone.LIVE, "lines": lines, "delay": _DELAY}
+    if offset < _ACTIVE_START:
+        yield Box(f"verdict {offset}", left - 2, _VERDICT_TOP, _CELL_WIDTH + 4, 46, size=11, **style)
     frame = (left, _TAPE_TOP, _CELL_WIDTH, _CELL_HEIGHT)
-    yield Box(f"record {offset}", *frame, (_name(offset),), tone, is_gone=is_gone, hue=key)
+    style = {"is_gone": is_gone, "hue": key, "delay": _DELAY * bool(known)}
+    yield Box(f"record {offset}", *frame, (_name(offset),), tone, **style)
     middle = left + _CELL_WIDTH / 2
     yield Label(f"offset {offset}", middle, _TAPE_TOP + _CELL_HEIGHT + 15, str(offset), "middle", Tone.MUTED, 11)
 

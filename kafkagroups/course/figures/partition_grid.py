@@ -20,13 +20,7 @@ from kafkagroups.errors import UsageError
 from kafkagroups.log.segment_file import hash_group, partition_for
 
 _COUNTS = (50, 60, 65)
-_STEPS = (
-    "50 partitions",
-    "widened to 60",
-    "the consumers restart and ask",
-    "the groups commit",
-    "widened to 65, the consumers ask",
-)
+_STEPS = ("50 partitions", "widened to 60", "the consumers ask", "the groups commit", "65 partitions, they ask")
 _COUNT_BY_STEP = (50, 60, 60, 60, 65)
 _COORDINATORS = ("Kafka 4.x", "Kafka 3.9, one broker leads all partitions")
 _ORDERS_0 = TopicPartition("orders", 0)
@@ -36,9 +30,9 @@ _LEFT = 6
 _TOP = 30
 _CELL_WIDTH = 42
 _CELL_HEIGHT = 46
-_DELAY = 0.5
-_SECONDS_OF_A_MOVE = 1.3
-_END = 1.8
+_DELAY = 0.1
+_SECONDS_OF_A_MOVE = 0.5
+_END = 0.7
 """After the topic was widened, its new cells come first, then the broker looks elsewhere, and then the words change."""
 _NAME_LENGTH = 14
 _PANEL_LEFT = 433
@@ -60,8 +54,10 @@ _LEGEND = (
 
 
 _CAPTIONS = {
-    (0, 0): "{total} groups: each one commits offset 50. Partition {hottest} has {size} groups, and {empty} have none. "
-    "The hash decides, and nothing balances.",
+    (
+        0,
+        0,
+    ): "{total} groups commit offset 50. Partition {hottest} has {size} of them, and {empty} have none.",
     (1, 0): "Brokers now look for {moved} of the {total} groups in another partition. The records do not move.",
     (2, 0): "Kafka 4.x looks only in the new partition. {nothing} of {total} groups find nothing, without an error, "
     "and auto.offset.reset decides where they start.",
@@ -70,8 +66,10 @@ _CAPTIONS = {
     (3, 0): "Each group commits offset 60, in the partition where brokers look now. Some groups have two copies now.",
     (4, 0): "{returned} groups are back in their first partition. They find offset 50 there, although they have "
     "committed 60. {nothing} groups find nothing, and {new} find 60.",
-    (4, 1): "Kafka 3.9 keeps the copy of a group that it loads first. {old} groups find offset 50, although they have "
-    "committed 60. {new} find 60.",
+    (
+        4,
+        1,
+    ): "Kafka 3.9 keeps the copy of a group that it loads first. {old} groups find the old 50, {new} find 60.",
 }
 """What is said, by step, and by coordinator if the consumers ask."""
 
@@ -124,7 +122,7 @@ class _View(NamedTuple):
         if self.step == 1:
             moved = f"Brokers look in partition {home} now, but the commit stays in partition {before}"
             return Line(f"Brokers still look in partition {home}" if before == home else moved, Tone.NEW)
-        return Line(f"{group} commits offset {60 if self.step else 50} in partition {home}", Tone.NEW)
+        return Line(f"Partition {home} gets offset {60 if self.step else 50} of {group}", Tone.NEW)
 
     def is_wrong(self, group: str) -> bool:
         return self.found is not None and self.found[group] != (50 if self.step < 3 else 60)
@@ -224,23 +222,26 @@ def _draw_formula(view: _View, count: int) -> Iterator[Mark]:
 
 
 def _draw_cells(view: _View, count: int) -> Iterator[Mark]:
-    *_, home = view.homes[view.followed]
-    x, y = _find_place(home)
+    x, y = _find_place(view.homes[view.followed][-1])
     frame = (x - 1, y - 1, _CELL_WIDTH, _CELL_HEIGHT)
-    if view.found is not None and view.coordinator == 1:
+    is_around = view.found is not None and view.coordinator == 1
+    if is_around:
         frame = (_LEFT - 2, _TOP - 2, _COLUMNS * _CELL_WIDTH + 2, -(-count // _COLUMNS) * _CELL_HEIGHT + 2)
-    yield Box("look", *frame, tone=Tone.NEW, delay=_DELAY, duration=_SECONDS_OF_A_MOVE)
+    numbers = []
+    cells: list[Mark] = []
     for partition in range(count):
         x, y = _find_place(partition)
-        is_added = partition >= _COUNTS[0]
-        frame = (x, y, _CELL_WIDTH - 2, _CELL_HEIGHT - 2)
-        origin = f"cell {partition - _COLUMNS}"
-        yield Box(f"cell {partition}", *frame, tone=Tone.MUTED, is_dashed=is_added, origin=origin)
-        yield Label(f"number {partition}", x + 3, y + 11, str(partition), tone=Tone.MUTED, size=11)
+        numbers.append(Label(f"number {partition}", x + 3, y + 11, str(partition), tone=Tone.MUTED, size=11))
+        style: dict[str, Any] = {"is_dashed": partition >= _COUNTS[0], "origin": f"cell {partition - _COLUMNS}"}
+        cells.append(Box(f"cell {partition}", x, y, _CELL_WIDTH - 2, _CELL_HEIGHT - 2, tone=Tone.MUTED, **style))
+    # Above its cell, or below all cells, and always below what they contain.
+    look = Box("look", *frame, tone=Tone.NEW, delay=_DELAY, duration=_SECONDS_OF_A_MOVE)
+    cells.insert(0 if is_around else count, look)
+    yield from (*cells, *numbers)
 
 
 def _draw_dots(view: _View) -> Iterator[Mark]:
-    """The group that the reader follows has no dot, but its commits."""
+    """The group that the reader follows has no dot, but its commits. The other named ones fly, one after the other."""
     placed: Counter[int] = Counter()
     for group, homes in view.homes.items():
         if group == view.followed:
@@ -248,10 +249,11 @@ def _draw_dots(view: _View) -> Iterator[Mark]:
         *_, home = homes
         x, y = _find_place(home)
         row, column = divmod(placed[home], 6)
-        size = 6 if group in view.named else 4
+        is_named = group in view.named
+        size = 6 if is_named else 4
         frame = (x + 6 + column * 6.2 - size / 2, y + 16 + row * 6 - size / 2, size, size)
-        hue = group if group in view.named else ""
-        yield Box(f"dot {group} {home}", *frame, tone=Tone.MUTED, is_solid=True, hue=hue, delay=_DELAY)
+        style: dict[str, Any] = {"hue": group, "delay": 0.06 * view.named.index(group)} if is_named else {}
+        yield Box(f"dot {group} {'' if is_named else home}", *frame, tone=Tone.MUTED, is_solid=True, **style)
         placed[home] += 1
 
 
@@ -274,10 +276,8 @@ def _draw_commits(view: _View) -> Iterator[Mark]:
 
 
 def _draw_list(view: _View) -> Iterator[Mark]:
-    """The reader chooses a group here. Only the answer of the one that is followed comes from where it was found."""
+    """The reader chooses a group here."""
     delay = _END * (view.step in (1, 4))
-    answer = view.find_answer()
-    source = "nothing" if answer is None else f"commit {answer}"
     for number, group in enumerate(view.named):
         y = _TOP + 10 + number * 36
         is_followed = group == view.followed
@@ -291,7 +291,7 @@ def _draw_list(view: _View) -> Iterator[Mark]:
             continue
         tone = Tone.ERROR if view.is_wrong(group) else Tone.LIVE
         frame = (_PANEL_LEFT + 14, y + 4, measure_text(words, 11) + 8, 16)
-        yield Box(f"answer {group}", *frame, (words,), tone, 11, origin=source if is_followed else "", delay=delay)
+        yield Box(f"answer {group}", *frame, (words,), tone, 11, delay=delay)
 
 
 def _shorten(group: str) -> str:

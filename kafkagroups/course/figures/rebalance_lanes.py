@@ -8,6 +8,7 @@ from itertools import accumulate, groupby, pairwise
 from textwrap import wrap
 from typing import Any
 
+from kafkagroups.course.figures import marks as mark_tools
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput, Part
 from kafkagroups.course.figures.marks import KEY, Arrow, Box, Label, Line, Mark, Scene, Tone, fit_words, measure_text
 from kafkagroups.course.figures.rebalance_moments import MEMBERS, SESSION_S, Death, Moment, run_group
@@ -25,23 +26,27 @@ _LANE_TOPS = (112, 156)
 _AXIS_BASE = 214
 _LOG_TOP = 226
 _BOTTOM = 250
+_HEIGHT = 272
 _SIZE = 11
-_PADDING = 1
 _LEGEND = (
+    *(Box(name, *KEY, hue=name) for name in MEMBERS),
     Box("sign of life", 0, 0, 5, 14, hue=MEMBERS[0], is_solid=True),
-    Box(f"session: {SESSION_S} s from the last sign", *KEY, tone=Tone.MUTED, is_dashed=True),
+    Box(f"session of {SESSION_S} s", *KEY, tone=Tone.MUTED, is_dashed=True),
     Box("a request", *KEY, tone=Tone.NEW),
 )
 _SQUEEZE = 0.53
-# In a narrow column, the state of the group stands above the rest.
+# In a narrow column, the state of the group stands above the rest, and the legend has two rows.
 _NARROW = (
     Part(0, 0, _LEFT, 17, (0, 17)),
     Part(0, 17, _LEFT, _AXIS_BASE + 6, (0, 34)),
     Part(_LEFT, 0, _LEFT + 340, 17, (0, 0)),
     Part(_LEFT, 17, _LEFT + _WIDTH + 4, _AXIS_BASE + 6, (_LEFT, 34), _SQUEEZE),
     Part(0, _AXIS_BASE + 6, 340, _BOTTOM, (0, _AXIS_BASE + 23)),
+    Part(0, _BOTTOM, 314, _HEIGHT, (0, _BOTTOM + 17)),
+    Part(314, _BOTTOM, mark_tools.WIDTH, _HEIGHT, (0, _HEIGHT + 17)),
 )
 _WAITS = {"JoinGroup waits": "for others", "SyncGroup waits": "for leader"}
+_NO_READERS = {"Empty": "the group is empty", "Dead": "the group does not exist"}
 _DEATH = re.compile(r"\s*(?P<member>billing-[12])\s+at\s+(?P<second>[0-9]{1,3})\s*")
 _LAST_TYPED_SECOND = 15
 _DEATHS = (None, Death("billing-1", 8), Death("billing-1", 12), Death("billing-2", 7), Death("billing-2", 15))
@@ -78,8 +83,8 @@ def _make_content(deaths: Sequence[Death | None]) -> Content:
         return _draw(stories[number], step, is_failover=failover == 1)
 
     title = f"A rebalance of billing (sessions of {SESSION_S} seconds)"
-    others = {"free_input": FreeInput("place a death", "billing-1 at 9"), "legend": _LEGEND, "narrow": _NARROW}
-    return Content.draw(title, _BOTTOM, controls, draw, **others)
+    others = {"free_input": FreeInput("place a death", "billing-1 at 9"), "narrow": _NARROW}
+    return Content.draw(title, _HEIGHT, controls, draw, **others)
 
 
 def _find_death(story: list[Moment], death: Death | None) -> int | None:
@@ -112,7 +117,7 @@ def _draw(story: list[Moment], step: int, *, is_failover: bool) -> Scene:
     else:
         marks = _draw_story(_Scale(story), moments, phases)
         readers = _name_readers([each[-1] for each in phases])
-        fact = readers or "nobody reads"
+        fact = readers or _NO_READERS.get(moment.state, "nobody reads")
         tone = Tone.LIVE if readers else (Tone.PLAIN, Tone.ERROR)[_is_rebalance(moment)]
         for number, name in enumerate(MEMBERS):
             if any(each.lanes[number].is_member for each in moments):
@@ -143,10 +148,11 @@ def _is_rebalance(moment: Moment) -> bool:
 
 
 def _draw_story(scale: _Scale, moments: list[Moment], phases: Sequence[Sequence[str]]) -> Iterator[Mark]:
+    yield from _draw_axis(scale, len(moments))
+    yield from mark_tools.place_keys(_LEGEND, _BOTTOM + 16)
     yield Label("who reads", _EDGE, 13, "Who reads?", size=13, is_bold=True, keeps_width=True)
     yield Label("state", _LEFT + 6, 13, _name_state(moments[-1]), tone=Tone.MUTED, size=_SIZE)
     yield Label("who waits", _EDGE, 104, "Who waits for what?", size=13, is_bold=True, keeps_width=True)
-    yield from _draw_axis(scale, len(moments))
     yield from _draw_readers(scale, moments, phases)
     for number in range(len(MEMBERS)):
         yield from _draw_lane(scale, number, moments, phases[number])
@@ -187,11 +193,15 @@ class _Scale:
 
 def _draw_axis(scale: _Scale, count: int) -> Iterator[Mark]:
     now = int(scale.seconds[count - 1])
-    yield Label("axis", _EDGE, _AXIS_BASE, "second", tone=Tone.MUTED, size=_SIZE, keeps_width=True)
+    yield Label("axis", _EDGE, _AXIS_BASE + 2, "second", tone=Tone.MUTED, size=_SIZE, keeps_width=True)
     for second in range(int(scale.span_s)):
         tone = Tone.NEW if second == now else Tone.MUTED
+        x = scale.find_x(second)
+        if second % 2 == 0:
+            yield Box(f"band {second}", x, 18, scale.find_x(second + 1) - x, _AXIS_BASE - 30, tone=Tone.MUTED)
+        yield Arrow(f"tick {second}", x, _AXIS_BASE - 12, x, _AXIS_BASE - 9, Tone.MUTED, has_head=False)
         if second == now or (second % 2 == 0 and abs(second - now) > 1):
-            yield Label(f"second {second}", scale.find_x(second + 0.5), _AXIS_BASE, str(second), "middle", tone, _SIZE)
+            yield Label(f"second {second}", x, _AXIS_BASE + 2, str(second), "middle", tone, _SIZE)
     x = scale.find_now(count)
     yield Arrow("now", x, 18, x, _AXIS_BASE - 12, Tone.NEW, has_head=False)
 
@@ -202,8 +212,8 @@ def _draw_readers(scale: _Scale, moments: list[Moment], phases: Sequence[Sequenc
     for row, top in enumerate(_ROW_TOPS):
         yield Label(f"row {row}", _EDGE, top + 14, f"orders-{row}", size=_SIZE, keeps_width=True)
         for start, x, width, name in scale.list_spans(rows[row]):
-            lines = fit_words(width - _PADDING, _SIZE, name, name[-1])
-            style: dict[str, Any] = {"hue": name, "short": name[-1]}
+            lines = fit_words(width - 1, _SIZE, name, " ")
+            style: dict[str, Any] = {"hue": name, "short": " "}
             if start == len(moments) - 1:
                 style["origin"] = f"request {start}"
             yield Box(f"read {row} {start}", x, top, width, 19, lines, size=_SIZE, **style)
@@ -221,26 +231,23 @@ def _find_reader(partition: int, phases: tuple[str, ...]) -> str:
 
 def _draw_failover(moment: Moment) -> Iterator[Mark]:
     """What is only in the memory is lost. What is in the log is in the memory of the next coordinator."""
-    dead: dict[str, Any] = {"tone": Tone.ERROR, "size": _SIZE, "keeps_width": True}
-    kept = dead | {"tone": Tone.LIVE}
-    frames = ((4, 122, dead, "✗ memory of the coordinator"), (138, 72, kept, "memory of the next coordinator"))
-    for top, height, style, words in frames:
-        yield Box(f"frame {top}", _EDGE, top, 310, height, tone=Tone.MUTED, is_dashed=style is dead, keeps_width=True)
-        yield Label(f"title {top}", _EDGE + 8, top + 16, words, "start", style["tone"], is_bold=True, keeps_width=True)
-    lost = [] if moment.lost.startswith("nothing") else moment.lost.partition(", which")[0].split(", ")
-    for number, words in enumerate(lost):
-        frame = (_EDGE + 6 + number % 2 * 150, 28 + number // 2 * 36, 148, 32)
-        yield Box(f"lost {words}", *frame, tuple(wrap(words.removeprefix("the "), 21)), is_gone=True, **dead)
-    if not lost:
-        yield Box("nothing", _EDGE + 6, 28, 298, 32, tuple(wrap(f"loses {moment.lost} ✓", 40)), **kept)
     record = max(number for number, lines in enumerate(moment.written) if lines[0] != "commit")
     yield from _draw_log(moment, record, Tone.LIVE)
-    for number, words in enumerate(re.split(", |: ", moment.loaded)):
-        frame = (_EDGE + 8 + number % 2 * 148, 162 + number // 2 * 23, 142, 20)
-        hue = next((name for name in MEMBERS if name in words), "")
-        yield Box(f"loaded {words}", *frame, (words,), hue=hue, origin=f"append {record}", **kept)
-    x = _find_record(record) + 24
-    yield Arrow("load", x, _LOG_TOP - 2, x, 210)
+    yield Arrow("load", _find_record(record) + 24, _LOG_TOP - 2, 273, 180)
+    is_safe = moment.lost.startswith("nothing")
+    lost = moment.lost.partition(", which")[0].replace("the ", "")
+    sides = ((_EDGE, 180, "lost with the memory", lost), (276, 280, "loaded from the log", moment.loaded))
+    for left, width, title, words in sides:
+        is_gone = left == _EDGE and not is_safe
+        tone = Tone.ERROR if is_gone else Tone.LIVE
+        yield Box(f"frame {left}", left, 18, width, 176, tone=Tone.MUTED, is_dashed=left == _EDGE)
+        yield Label(title, left + 8, 35, title, tone=tone, is_bold=True)
+        for number, line in enumerate(re.split(", |: ", words)):
+            style: dict[str, Any] = {"is_gone": is_gone}
+            if left != _EDGE:
+                style = {"hue": next((name for name in MEMBERS if name in line), ""), "origin": f"append {record}"}
+            frame = (left + 6, 43 + 37 * number, width - 12, 33)
+            yield Box(f"{title} {line}", *frame, tuple(wrap(line, 24)), tone, _SIZE, **style)
 
 
 def _draw_lane(scale: _Scale, number: int, moments: list[Moment], phases: Sequence[str]) -> Iterator[Mark]:
@@ -250,9 +257,9 @@ def _draw_lane(scale: _Scale, number: int, moments: list[Moment], phases: Sequen
     for start, x, width, phase in scale.list_spans([phase * (not phase[:1].isdecimal()) for phase in phases]):
         if phase == "joined" and width < _EVENT_WIDTH:
             continue
-        lines = fit_words(width - _PADDING, _SIZE, phase, phase.split()[-1])
+        lines = fit_words(width - 1, _SIZE, phase, phase.split()[-1])
         tone = {"dead": Tone.ERROR, "joined": Tone.MUTED}.get(phase, Tone.WAIT)
-        short = "".join(fit_words(width * _SQUEEZE, _SIZE, phase.split()[-1], "…"))
+        short = "".join(fit_words(width * _SQUEEZE, _SIZE, phase.split()[-1], " "))
         yield Box(f"{name} {start}", x, top, width, 19, lines, tone, _SIZE, is_gone=phase == "dead", short=short)
     ends = [end_s for moment in moments if (end_s := moment.lanes[number].session_end_s) is not None]
     for end_s in dict.fromkeys(ends):

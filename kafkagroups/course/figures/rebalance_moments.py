@@ -12,17 +12,8 @@ from functools import cache
 
 from kafkagroups.coordinator import GroupCoordinator
 from kafkagroups.coordinator.clock import Timer
+from kafkagroups.course import group_life
 from kafkagroups.course.broker import start_follower
-from kafkagroups.course.group_life import (
-    TWO_CONSUMERS,
-    Event,
-    GroupLife,
-    GroupState,
-    ScriptRequest,
-    continue_after_crash,
-    describe_group,
-    list_losses,
-)
 from kafkagroups.errors import UsageError
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
@@ -58,13 +49,15 @@ class Moment:
     state: str
     generation: int
     lanes: tuple[Lane, ...]
-    events: tuple[Event, ...]
+    events: tuple[group_life.Event, ...]
     written: tuple[tuple[str, ...], ...]
     loaded: str
     lost: str
 
 
-def take_moment(life: GroupLife, state_before: GroupState, dead: str | None, *, is_death: bool = False) -> Moment:
+def take_moment(
+    life: group_life.GroupLife, state_before: group_life.GroupState, dead: str | None, *, is_death: bool = False
+) -> Moment:
     event = life.events[-1]
     follower = start_follower(life.coordinator, life.group_id)
     loaded = follower.manager.get_group(life.group_id)
@@ -75,14 +68,11 @@ def take_moment(life: GroupLife, state_before: GroupState, dead: str | None, *, 
         explanation = "The coordinator cannot notice it. It keeps the member until the session ends."
         member = life.group.members.get(life.consumers[dead].member_id) if life.group and dead else None
         if member is not None and member.awaiting_join:
-            explanation = (
-                "The coordinator cannot notice it. While a JoinGroup waits, no session runs. The session starts at the "
-                "end of the join phase."
-            )
+            explanation = "No session runs while a JoinGroup waits. It starts at the end of the join phase."
     else:
         action = _name_action(event, removed)
         explanation = _explain(event, state_before, life, removed)
-    losses = list_losses(life.group, loaded, life)
+    losses = group_life.list_losses(life.group, loaded, life)
     nothing = "nothing, but every session starts again" if loaded and loaded.members else "nothing"
     return Moment(
         life.now_s,
@@ -93,12 +83,12 @@ def take_moment(life: GroupLife, state_before: GroupState, dead: str | None, *, 
         tuple(_read_lane(life, name, dead) for name in MEMBERS),
         tuple(life.events),
         tuple(_list_appends(life.coordinator, life.group_id)),
-        describe_group(loaded),
+        group_life.describe_group(loaded),
         ", ".join(losses) or nothing,
     )
 
 
-def _name_action(event: Event, removed: Sequence[str]) -> str:
+def _name_action(event: group_life.Event, removed: Sequence[str]) -> str:
     if event.client:
         return f"{event.client}: {event.request} → {event.response}"
     if removed:
@@ -110,7 +100,7 @@ def _name_member(member_id: str) -> str:
     return next(name for name in MEMBERS if member_id.startswith(name))
 
 
-def _read_lane(life: GroupLife, name: str, dead: str | None) -> Lane:
+def _read_lane(life: group_life.GroupLife, name: str, dead: str | None) -> Lane:
     group = life.group
     consumer = life.consumers.get(name)
     member_id = consumer.member_id if consumer else ""
@@ -151,7 +141,9 @@ def _list_appends(coordinator: GroupCoordinator, group: str) -> Iterator[tuple[s
             yield "deleted", f"{len(keys)} keys"
 
 
-def _explain(event: Event, state_before: GroupState, life: GroupLife, removed: Sequence[str]) -> str:
+def _explain(
+    event: group_life.Event, state_before: group_life.GroupState, life: group_life.GroupLife, removed: Sequence[str]
+) -> str:
     request = event.request.split()[0].removesuffix(",")
     state, generation, members = life.read_state()
     if not event.client:
@@ -193,7 +185,7 @@ def _explain(event: Event, state_before: GroupState, life: GroupLife, removed: S
     return "The operator deletes the group. One append contains a tombstone for each key."
 
 
-def _explain_sync(event: Event, state: str) -> str:
+def _explain_sync(event: group_life.Event, state: str) -> str:
     if event.response == "waits":
         return "The SyncGroup waits for the assignments, which the leader computes."
     if state == "Stable" and event.written_lines:
@@ -215,8 +207,8 @@ def run_group(death: Death | None) -> list[Moment]:
 
 
 def _run_group(death: Death | None) -> Iterator[Moment]:
-    life = GroupLife("billing", "4.3.1")
-    for number, request in enumerate(TWO_CONSUMERS, 1):
+    life = group_life.GroupLife("billing", "4.3.1")
+    for number, request in enumerate(group_life.TWO_CONSUMERS, 1):
         if death and death.second is not None and life.now_s + request.delay_s > death.second:
             break
         state_before = life.read_state()
@@ -233,16 +225,14 @@ def _run_group(death: Death | None) -> Iterator[Moment]:
     yield take_moment(life, life.read_state(), dead, is_death=True)
     state_before = life.read_state()
     event_count = len(life.events)
-    for _ in continue_after_crash(life, dead):
-        new_events = life.events[event_count:]
-        is_news = life.read_state() != state_before or any(_is_news(event) for event in new_events)
-        if is_news:
+    for _ in group_life.continue_after_crash(life, dead):
+        if life.read_state() != state_before or any(map(_is_news, life.events[event_count:])):
             yield take_moment(life, state_before, dead)
         state_before = life.read_state()
         event_count = len(life.events)
 
 
-def _send(life: GroupLife, request: ScriptRequest) -> None:
+def _send(life: group_life.GroupLife, request: group_life.ScriptRequest) -> None:
     life.coordinator.clock.advance(round(request.delay_s * 1000))
     if request.method == "join":
         life.join(*request.arguments, session_s=SESSION_S)
@@ -250,7 +240,7 @@ def _send(life: GroupLife, request: ScriptRequest) -> None:
         getattr(life, request.method)(*request.arguments)
 
 
-def _check_member(life: GroupLife, death: Death) -> None:
+def _check_member(life: group_life.GroupLife, death: Death) -> None:
     if death.member in life.consumers:
         return
     names = [event.client for event in life.events]
@@ -258,5 +248,5 @@ def _check_member(life: GroupLife, death: Death) -> None:
     raise UsageError(f"{death.member} {reason} at second {death.second}; choose another second")
 
 
-def _is_news(event: Event) -> bool:
+def _is_news(event: group_life.Event) -> bool:
     return bool(event.written_lines or event.late_responses) or event.response not in ("", "NONE")

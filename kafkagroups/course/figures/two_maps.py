@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from kafkagroups.api import load
 from kafkagroups.course.figures.figure import Content, Control, Figure, squeeze_right
-from kafkagroups.course.figures.marks import Arrow, Box, Label, Line, Mark, Scene, Tone, measure_text
+from kafkagroups.course.figures.marks import Arrow, Box, Label, Line, Mark, Scene, Tone
 from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.course.small_logs import SmallRecord, write_small_log
 from kafkagroups.groups.offsets import TopicPartition
@@ -27,7 +27,7 @@ _COUNTS_TOP = 142
 _BOX_WIDTH = 150
 _SLOT_TOPS = {1: 142, 2: 204}
 _HEIGHT = 302
-_DELAY = 0.5
+_DELAY = 0.3
 """The seconds until a marker has come to its producer, whose offset it moves."""
 _COMMITS = tuple(SmallRecord("orders", *each) for each in ((10,), (20, 1), (25,), (30, 2)))
 _1_COMMITS = SmallRecord(producer=1, ends=ControlType.COMMIT)
@@ -91,12 +91,10 @@ def _draw(entries: _Entries, states: list[_State], loaded: int, is_past_end: boo
         Box("read", _LOG_LEFT, 22, head - _LOG_LEFT + 1, 4, tone=Tone.NEW, is_solid=True),
         Arrow("head", head, 20, head, 34, Tone.NEW),
     ]
-    for x, words in ((_WAITS_LEFT, "waits"), (_COUNTS_LEFT, "counts")):
-        marks.append(Label(f"{words} title", x, 118, words, is_bold=True))
     slots = {f"producer {producer}": (_WAITS_LEFT, top) for producer, top in _SLOT_TOPS.items()}
-    for words, (x, top) in (slots | {"orders-0": (_COUNTS_LEFT, _COUNTS_TOP)}).items():
-        marks.append(Label(words, x, top - 6, words, tone=Tone.MUTED))
-        marks.append(Box(f"slot {words}", x, top, _BOX_WIDTH, 40, tone=Tone.MUTED, is_dashed=True))
+    slots["orders-0"] = (_COUNTS_LEFT, _COUNTS_TOP)
+    for words, place in slots.items():
+        marks.append(Box(f"slot {words}", *place, _BOX_WIDTH, 40, tone=Tone.MUTED, is_dashed=True))
     lost = _find_lost(state, before, entries, loaded)
     last = entries[loaded - 1]
     fate = "aborted" if last.ends is ControlType.ABORT else "too old"
@@ -110,17 +108,26 @@ def _draw(entries: _Entries, states: list[_State], loaded: int, is_past_end: boo
     stable = "UNSTABLE_OFFSET_COMMIT" if state.waits else _name_offset(state.counted_offset)
     text = [f"OffsetFetch: {_name_offset(state.counted_offset)}", f"requireStable: {stable}"]
     for number, words in enumerate(text):
-        usual = Tone.MUTED if state.counts is None else Tone.LIVE
-        tone = Tone.WAIT if number and state.waits else usual
-        frame = (_WAITS_LEFT, 254 + 24 * number, measure_text(words, 12) + 12, 21)
-        marks.append(Box(f"fetch {number}", *frame, (words,), tone, is_bold=True, delay=2 * _DELAY))
+        tone = Tone.MUTED if state.counts is None else Tone.LIVE
+        x, arrow = ((445, (445, 186, 445, 258)), (160, (358, 182, 254, 279)))[number]
+        if number and state.waits:
+            tone = Tone.WAIT
+            arrow = (200, 246, 200, 258)
+        style: dict[str, Any] = {"tone": tone, "delay": 2 * _DELAY}
+        marks.append(Box(f"fetch {number}", x - 92, 260, 184, 38, tuple(words.split(": ")), is_bold=True, **style))
+        marks.append(Arrow(f"answer {number} {arrow[0]}", *arrow, **style))
+    # What drops into a map passes behind the words.
+    for x, words in ((_WAITS_LEFT, "waits"), (_COUNTS_LEFT, "counts")):
+        marks.append(Label(f"{words} title", x, 118, words, is_bold=True))
+    marks += [Label(words, x, top - 6, words, tone=Tone.MUTED) for words, (x, top) in slots.items()]
     text += [f"waits for producer {producer}: record {record}" for producer, record in sorted(state.waits.items())]
     dropped = [entry for offset, entry in enumerate(entries) if offset in lost and entry.ends is None]
     text += [f"{fate}: {entry.value}" for entry in dropped]
     text += [f"record {offset}: {_name_record(entry)}" for offset, entry in enumerate(entries)]
     caption = _explain(entries, loaded, lost, is_past_end)
-    counted = "no offset" if state.counts is None else f"offset {state.counted_offset}"
-    line = Line(f"{counted} counts, {len(state.waits) or 'none'} waits", Tone.WAIT if state.waits else Tone.LIVE)
+    waits = [f"{entries[record].value} waits for producer {producer}" for producer, record in state.waits.items()]
+    counted = "Nothing" if state.counts is None else state.counted_offset
+    line = Line(f"{counted} counts; {', '.join(waits) or 'nothing waits'}", Tone.WAIT if waits else Tone.LIVE)
     return Scene(tuple(marks), caption, tuple(text), lines=(line,))
 
 
@@ -153,12 +160,12 @@ def _draw_value(
 
 
 def _draw_marker(offset: int, marker: SmallRecord, *, is_last: bool) -> Iterator[Mark]:
-    """A marker drops out of the log to what waits of its producer."""
+    """A marker stands next to what waits of its producer."""
     assert marker.ends is not None
     top = _SLOT_TOPS[marker.producer]
     tone = Tone.NEW if is_last else Tone.MUTED
     lines = ("marker", f"{marker.ends.name.lower()}s")
-    yield Box(f"marker {offset}", _LOG_LEFT, top, _CELL_WIDTH, 40, lines, tone, 11, origin=f"record {offset}")
+    yield Box(f"marker {offset}", _LOG_LEFT, top, _CELL_WIDTH, 40, lines, tone, 11)
     yield Arrow(f"ends {offset}", _LOG_LEFT + _CELL_WIDTH + 3, top + 20, _WAITS_LEFT - 3, top + 20, tone, delay=_DELAY)
 
 
@@ -198,8 +205,7 @@ def _explain(entries: _Entries, loaded: int, lost: set[int], is_past_end: bool) 
     if entry.ends is None and not entry.producer:
         return f"Record {offset} is not in a transaction. Offset {entry.value} counts immediately."
     if entry.ends is None:
-        where = f"Record {offset} is in a transaction"
-        return f"{where}. Offset {entry.value} waits for a marker of producer {entry.producer}."
+        return f"Record {offset} is in a transaction: {entry.value} waits for a marker of producer {entry.producer}."
     if entry.ends is ControlType.ABORT:
         return f"Producer {entry.producer} aborts. Its offset is dropped."
     told = f"Producer {entry.producer} commits. Its record is newer than the one that counted, so it counts now."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -27,6 +28,7 @@ _TOP = 38
 _ROW_HEIGHT = 112
 _OFFSET_OF_COMMIT = {"1.0.1": 37, "3.9.2": 37, "4.3.1": 38}
 """The log offset of the same commit of `billing` in the logs of three Kafka releases."""
+_TOO_LONG = re.compile(r"expected a string of length (\d+), found (\d+) more bytes")
 _ERROR_SIGN = "✗ "
 _SKIPPED = "skip"
 # The columns of the picture: the fields that stand in each, the x of its left side, and its width.
@@ -41,10 +43,7 @@ _COLUMNS = (
 )
 _FOLD = _LEFT + 260
 _BLOCKS_HEIGHT = _ROW_HEIGHT - _TOP - 2
-_BEFORE = (
-    "Brokers of different releases wrote the same commit. The fields stand in common columns. The bytes contain no "
-    "names, so a reader needs the version."
-)
+_BEFORE = "Three releases wrote the same commit. The bytes contain no names, so a reader needs the version."
 _DURING = "The reader counts bytes from the left, and cuts off one field after another in each value."
 _WORDS = {
     "leaderEpoch": "epoch",
@@ -90,8 +89,8 @@ class VersionOverlay(Figure):
         places = [(find_data(f"harbour/{kafka}/__consumer_offsets-9"), at) for kafka, at in _OFFSET_OF_COMMIT.items()]
         records = [read_record(log, offset) for log, offset in places]
         readings = [[read_value(reader, key, value or b"") for key, value in records] for reader in READERS]
-        cuts = 1 + max(len(_list_shown(reading)) for each in readings for reading in each)
-        steps = ("no field is read", *(f"field {cut}" for cut in range(1, cuts)), "the end")
+        last = max(map(_find_end, chain.from_iterable(readings)))
+        steps = ("no field is read", *(f"field {cut}" for cut in range(1, last + 1)))
         controls = (
             Control("reader", "reader", tuple(reader.words for reader in READERS), is_sequence=False, initial=2),
             Control("cut", "cut", steps, initial=4),
@@ -126,7 +125,7 @@ def read_value(reader: Reader, key: bytes | None, value: bytes) -> Reading:
     try:
         spans: list[Span] = annotate(key, data, reader.dialect)
     except InvalidRecord as refused:
-        error = refused.reason
+        error = _TOO_LONG.sub(r"length \1, but only \2 bytes left", refused.reason)
         spans = split_before_error(refused, key, data, reader.dialect)
     fields = [span for span in spans if span.part == "value" and span.field]
     if fields and (error or reader.fixed_version is not None):
@@ -138,6 +137,7 @@ def _draw(records: Sequence[_Pair], reader: Reader, readings: Sequence[Reading],
     marks: list[Mark] = []
     text = []
     results = []
+    told = []
     for number, ((key, value), reading) in enumerate(zip(records, readings, strict=True)):
         assert value is not None
         record = decode(key, value)
@@ -156,7 +156,7 @@ def _draw(records: Sequence[_Pair], reader: Reader, readings: Sequence[Reading],
         wrong = _find_wrong(written, reading)
         tone = Tone.MUTED
         result = f"{len(value)} bytes"
-        if is_done := cut > len(fields):
+        if is_done := cut >= _find_end(reading):
             tone, result = _describe_result(reading, wrong)
             results.append((record.value_version, reading, wrong))
         marks.append(Label(f"result {number}", _LEFT, y + 29, result, tone=tone, is_bold=is_done))
@@ -169,12 +169,32 @@ def _draw(records: Sequence[_Pair], reader: Reader, readings: Sequence[Reading],
             marks += _draw_rest(number, read_y, len(value), sides, reading)
         if is_done and reading.error is not None:
             text.append(f"{title} refused: {reading.error}")
+        told += [f"{title.capitalize()}{words}" for words in _tell_cut(sides, reading, wrong, cut)]
         x = sides[fields[:cut][-1].end - 1][1] if fields[:cut] else _LEFT
         marks.append(Box(f"cut {number}", x - 1, read_y - 4, 2, _BLOCK_HEIGHT + 6, tone=Tone.NEW, is_solid=True))
     if len(results) < len(records):
-        caption = _DURING if cut else _BEFORE
-        return Scene(tuple(marks), caption, tuple(text), lines=(Line("Where does each field begin?"),))
+        right = f"Field {cut} begins and ends in the right place" if cut else "Where does each field begin?"
+        line = Line(told[0], Tone.ERROR) if told else Line(right)
+        return Scene(tuple(marks), _DURING if cut else _BEFORE, tuple(text), lines=(line,))
     return Scene(tuple(marks), _make_caption(reader, results), tuple(text), lines=(_conclude(results),))
+
+
+def _find_end(reading: Reading) -> int:
+    """Return the cut after which a reader knows whether it can read the value."""
+    return len(_list_shown(reading)) + (reading.error is not None)
+
+
+def _tell_cut(sides: _Sides, reading: Reading, wrong: set[str], cut: int) -> Iterator[str]:
+    """Yield what a reader wrongly takes for the field of this cut, or why it refuses the value."""
+    fields = _list_shown(reading)
+    if cut == len(fields) + 1 and reading.error is not None:
+        yield f" is refused: {reading.error}"
+    for field in fields[cut - 1 : cut] if cut else ():
+        name = find_name(field)
+        taken = dict.fromkeys(sides[position][2] for position in range(field.start, field.end))
+        if name in wrong:
+            words = ", ".join(_WORDS.get(name, name) for name in taken)
+            yield f": the reader takes {words} for the {_WORDS.get(name, name)}"
 
 
 def _conclude(results: Sequence[_Result]) -> Line:
@@ -241,7 +261,8 @@ def _draw_rest(number: int, y: float, size: int, sides: _Sides, reading: Reading
     tone = Tone.DEAD
     if reading.error is not None:
         words = _ERROR_SIGN + reading.error
-        rest = tuple(wrap(words, min(int((width - 12) / measure_text("0", _SIZE)), len(words) // 2 + 5)))
+        most = min(int((width - 12) / measure_text("0", _SIZE)), len(words) // 2 + 5)
+        rest = fit_words(width - 4, _SIZE, words) or tuple(wrap(words, most))
         tone = Tone.ERROR
     yield Box(f"rest {number}", x, y, width, _BLOCK_HEIGHT, rest, tone, _SIZE, is_dashed=True)
 

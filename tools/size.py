@@ -22,7 +22,7 @@ CEILINGS = {
     "(top)": 526,
     "cli": 2838,
     "coordinator": 5537,
-    "course": 6599,
+    "course": 6597,
     "engine": 2552,
     "groups": 2062,
     "history": 5145,

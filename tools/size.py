@@ -20,12 +20,12 @@ PACKAGE = ROOT / "kafkagroups"
 ENGINE = ROOT / "engine" / "src"
 CEILINGS = {
     "(top)": 526,
-    "cli": 2838,
+    "cli": 2852,
     "coordinator": 5537,
     "course": 6597,
     "engine": 2552,
     "groups": 2062,
-    "history": 5145,
+    "history": 5163,
     "html_report": 462,
     "kafka_tools": 414,
     "loading": 2079,

@@ -175,7 +175,7 @@ def _read_available_memory() -> int | None:
     with suppress(OSError):
         match = re.search(r"MemAvailable: *(\d+) kB", Path("/proc/meminfo").read_text())
         return int(match[1]) * 1024 if match else None
-    return None  # macOS has no /proc/meminfo.
+    return None
 
 
 _CHECKS: tuple[Callable[[], Result], ...] = (

@@ -125,7 +125,8 @@ def run(args: Options) -> int:
     for topic in topics:
         try:
             opened = topic.open(record_range.stop)
-            opened = opened if args.group is None else opened.limit_to(args.group)
+            if args.group is not None:
+                opened = opened.limit_to(args.group)
             opened.check_stop()
             for log in opened.logs:
                 print_log(log)
@@ -216,7 +217,8 @@ class _Printer:
             self._gaps.skip_to(log_record.offset + 1)
             row = self._select_row(batch, log_record)
             if row is not None:
-                self.errors += [row["error"]] if "error" in row else []
+                if "error" in row:
+                    self.errors.append(row["error"])
                 yield json.dumps(row) if self.args.json else _to_text(batch, row)
         yield from self._find_gap(batch.last_offset + 1, "  ")
 
@@ -248,6 +250,9 @@ class _Printer:
                 fields = row["key"].get("data", {})
                 facts |= {name: [fields.get(name)] for name in ("topic", "partition")}
                 facts |= {"type": [record.type], "group": [find_group_id(record)], "member": [fields.get("memberId")]}
+                early = {name: value for name, value in self.wanted.items() if name != "member"}
+                if not all(value in facts.get(name, ()) for name, value in early.items()):
+                    return None  # To convert a value takes long.
                 record = decode_with_key(key, log_record.value)
                 row["value"] = value_to_json(record, self.dialect)
                 members = _list_members(record, row["value"])

@@ -126,7 +126,11 @@ def _print_answer(args: Options, topic: Topic, groups: Groups) -> None:
     )
     for number, partition in partitions.items():
         if partition.damage:
-            answers.print_damage(answers.name_partition(number), partition.damage, "The answers are those before it.")
+            answers.print_damage(
+                answers.name_partition(number),
+                partition.damage,
+                "The answers are those of a broker whose recovery has cut the log there.",
+            )
     by_size = sorted((-len(parts.offsets), group_id) for group_id, parts in groups.parts())
     shown_ids = sorted(group_id for _, group_id in by_size[: None if args.all else GROUPS_SHOWN])
     shown = {group_id: groups[group_id] for group_id in shown_ids}
@@ -150,9 +154,14 @@ def _print_answer(args: Options, topic: Topic, groups: Groups) -> None:
             limit = len(names) if args.all else GROUPS_SHOWN
             print_text(f"{title}: {list_names(sorted(names), limit)}{' (see --all)' if limit < len(names) else ''}.")
     answers.print_topic_partitions(groups.topic_partitions, groups.coordinator)
+    places_of: dict[str, list[str]] = {}
     for partition in partitions.values():
         if partition.zeros is not None:
-            print_text(describe_zeros(partition.zeros, groups.coordinator, groups.kafka))
+            place, starts = describe_zeros(partition.zeros, groups.coordinator, groups.kafka)
+            places_of.setdefault(starts, []).append(place)
+    for starts, places in places_of.items():
+        print_line("\n".join(places))
+        print_text(starts)
     if args.group is not None and not (groups.groups or groups.orphans or groups.elsewhere):
         print_text(f"The coordinator has no group that matches {args.group!r}.")
     answers.print_gaps({number: loaded.gaps for number, loaded in partitions.items()})

@@ -103,7 +103,7 @@ def read_member(member: Any, protocol_type: str) -> Member:
 
 
 class Recreation(NamedTuple):
-    """A sign that a topic was created again, in `record` of a group: a new topic id, or a lower first commit.
+    """A sign that a topic was created again, in `record` of a group: a new id, or the first commit after a deletion.
 
     Without ids, the offsets of the topic were deleted together at `deleted_ms`, and `is_certain` says whether only the
     deletion of the topic can have done it.
@@ -154,7 +154,7 @@ class Event:
     replaced_instances
         The instance ids of static members that got new member ids.
     lost
-        The topic-partitions of each member that left, as texts, if it had some.
+        The members that left with partitions, each with its topic-partitions as texts.
     can_be_request
         Whether a request can also have deleted an expired offset, as far as the log tells.
     origin
@@ -179,7 +179,7 @@ class Event:
     what: str = ""
     members: tuple[tuple[str, Member], ...] = ()
     replaced_instances: tuple[str, ...] = ()
-    lost: tuple[frozenset[str], ...] = ()
+    lost: tuple[tuple[Member, frozenset[str]], ...] = ()
     can_be_request: bool = False
     origin: str = ""
     is_routine: bool = False
@@ -226,7 +226,7 @@ def describe_skips(skips: Sequence[Event]) -> str:
 Members = Mapping[TopicPartition, tuple[str, Member]]
 MIN_STEP_MS = 3_600_000
 """How much later than a later record a record must be before a broker's clock is told to be wrong."""
-MIN_STANDSTILL_MS = 5 * 60_000
+MIN_HISTORY_MS = 5 * 60_000
 """The default of a consumer's max.poll.interval.ms: a shorter history of a group says little about it."""
 MIN_STILL_MS = 60_000
 """How long a position at least does not move before it is told to stand still: twelve intervals of auto commit."""

@@ -71,12 +71,11 @@ def describe_count_change(change: PartitionCountChange, groups: Sequence[str]) -
     )
 
 
-def describe_zeros(zeros: Zeros, coordinator: str, kafka: str) -> str:
+def describe_zeros(zeros: Zeros, coordinator: str, kafka: str) -> tuple[str, str]:
+    """Return where the zeros are, and what a broker does with them."""
     starts = "; ".join(f"{start.value}, it {judge_start(start, zeros, coordinator).value}" for start in Start)
-    return (
-        f"{zeros.file} ends with {count_of(zeros.bytes, 'zero')} from byte {zeros.position} on, and it depends on the "
-        f"start what a Kafka {kafka} broker does: {starts}."
-    )
+    place = f"{zeros.file} ends with {count_of(zeros.bytes, 'zero')} from byte {zeros.position} on."
+    return place, f"It depends on the start what a Kafka {kafka} broker does with the zeros: {starts}."
 
 
 def describe_topic(topic: TopicPartitions, coordinator: str, group: str | None = None) -> Iterator[str]:

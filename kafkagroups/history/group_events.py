@@ -469,7 +469,8 @@ class GroupEvents:
         if not parts:
             parts = [f"{names([member_id])[0]} is at epoch {epoch}" for member_id, epoch in change.epochs.items()]
         number: int | str = "unknown" if self.has_hole else "not yet known"
-        number = number if self.state.generation is None else self.state.generation
+        if self.state.generation is not None:
+            number = self.state.generation
         is_told = is_new or old_members or self.state.type == "consumer"
         of_type = "" if is_told else f" of a {self.state.type} group"
         return f"Epoch {number}{of_type}: {', '.join(parts)}." if parts else f"Epoch {number}{of_type}."
@@ -496,8 +497,11 @@ class GroupEvents:
         names = {topic_id: name for name, topic_id in self.state.topic_ids.items()} | self.topic_names
         return frozenset(f"{names.get(topic, topic)}-{number}" for topic, number in assigned)
 
-    def _list_lost(self, old: GroupState, left: Ids) -> tuple[frozenset[str], ...]:
-        return tuple(self._name_partitions(old.assigned[each]) for each in left if old.assigned.get(each))
+    def _list_lost(self, old: GroupState, left: Ids) -> tuple[tuple[Member, frozenset[str]], ...]:
+        assigned = ((member_id, old.assigned.get(member_id, NOTHING)) for member_id in left if member_id in old.members)
+        return tuple(
+            (old.members[each], self._name_partitions(partitions)) for each, partitions in assigned if partitions
+        )
 
     def _describe_subscriptions(self, old: GroupState, record_offset: int) -> list[str]:
         lost = self.state.note_subscriptions(old, record_offset)

@@ -1,6 +1,6 @@
 """The rules about groups: which commit too often, keep offsets that nobody needs, are too many, or look the same.
 
-- `busy_group`: in at least MIN_STANDSTILL_MS, a group wrote more than half of at least MIN_BUSY_RECORDS records of a
+- `busy_group`: in at least MIN_HISTORY_MS, a group wrote more than half of at least MIN_BUSY_RECORDS records of a
   partition, and more than BUSY_RATE commits a second for each of its offsets. enable.auto.commit writes 0.2 a second.
 - `large_commits`: a group wrote more than half of the bytes of a partition of at least MIN_LARGE_BYTES, with records of
   more than LARGE_RECORD_BYTES: its commits have long metadata, or its many members have long assignments.
@@ -33,7 +33,7 @@ from kafkagroups.groups.expiration import DEFAULT_RETENTION_MS, FIRST_WITH_KIP_2
 from kafkagroups.groups.group import Group
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.offsets import TopicPartition, find_expiring
-from kafkagroups.history.event import MIN_STANDSTILL_MS, Recreation
+from kafkagroups.history.event import MIN_HISTORY_MS, Recreation
 from kafkagroups.history.finding import GROUPS_TOOL, Finding, count_of, describe_time, list_groups, list_names
 from kafkagroups.history.passes import Partition
 from kafkagroups.history.stats import KnownGroup, Stats
@@ -68,7 +68,7 @@ def find_dominant_groups(partition: Partition) -> Iterator[Finding]:
         offsets = 0 if parts is None else len(parts.offsets)
         commits = partition.commits[group_id]
         is_majority = counts.records >= MIN_BUSY_RECORDS and 2 * commits > counts.records
-        if counts.span_ms >= MIN_STANDSTILL_MS and is_majority and offsets and commits / seconds / offsets > BUSY_RATE:
+        if counts.span_ms >= MIN_HISTORY_MS and is_majority and offsets and commits / seconds / offsets > BUSY_RATE:
             what = (
                 f"Group {group_id} wrote {commits} of {counts.records} records: {commits / seconds / offsets:.1f} a "
                 f"second for each of its {count_of(offsets, 'offset')}."
@@ -237,11 +237,11 @@ def find_assigned(group: AnyGroup) -> set[TopicPartition] | None:
 def find_unowned(group: AnyGroup) -> tuple[list[TopicPartition], list[TopicPartition]]:
     """Return the partitions of a group that nobody has, and those that somebody has and that were never committed.
 
-    There are none if the group does not commit MIN_STANDSTILL_MS after a rebalance.
+    There are none if the group does not commit MIN_HISTORY_MS after a rebalance.
     """
     newest_ms = max((offset.commit_timestamp for offset in group.offsets.values()), default=0)
     since_ms = group.current_state_timestamp if isinstance(group, Group) else group.assignment_timestamp
-    subscribed = find_subscribed_topics(group) if newest_ms - (since_ms or 0) >= MIN_STANDSTILL_MS else None
+    subscribed = find_subscribed_topics(group) if newest_ms - (since_ms or 0) >= MIN_HISTORY_MS else None
     assigned = find_assigned(group) if subscribed else None
     if not assigned:
         return [], []
@@ -249,7 +249,7 @@ def find_unowned(group: AnyGroup) -> tuple[list[TopicPartition], list[TopicParti
         key
         for key, offset in sorted(group.offsets.items())
         if key.topic in (subscribed or ()) and key not in assigned
-        if newest_ms - offset.commit_timestamp >= MIN_STANDSTILL_MS
+        if newest_ms - offset.commit_timestamp >= MIN_HISTORY_MS
     ]
     return unassigned, sorted(assigned - group.offsets.keys())
 
@@ -273,7 +273,7 @@ def find_unassigned(partition: Partition, group_id: str, parts: GroupParts) -> I
 
 def find_in_groups(partition: Partition) -> Iterator[Finding]:
     """Yield the findings about what the members of a group subscribe to. A log of a short time has none."""
-    for group_id, parts in partition.list_groups() if partition.counts.span_ms >= MIN_STANDSTILL_MS else ():
+    for group_id, parts in partition.list_groups() if partition.counts.span_ms >= MIN_HISTORY_MS else ():
         yield from find_unsubscribed_offsets(partition, group_id, parts)
         yield from find_unassigned(partition, group_id, parts)
 

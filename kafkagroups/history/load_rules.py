@@ -56,7 +56,7 @@ def find_zeros(partition: Partition) -> Iterator[Finding]:
     rules = partition.dialect
     if {judge_start(start, zeros, rules.coordinator) for start in Start} <= {Outcome.CUTS_ZEROS, Outcome.IGNORES_ZEROS}:
         return
-    what = describe_zeros(zeros, rules.coordinator, rules.kafka)
+    what = " ".join(describe_zeros(zeros, rules.coordinator, rules.kafka))
     remedy = ""
     if zeros.later_segments:
         remedy = (
@@ -76,7 +76,10 @@ def find_failed_start(partition: Partition) -> Iterator[Finding]:
     if failure.offset is not None:
         command = ["kafkagroups", "edit", partition.log.path, "--out", "COPY", "--cut", str(failure.offset)]
         earlier, others = _count_cut_records(partition.log, failure.file, failure.offset)
-        without = f"a copy that ends before it starts ({shlex.join(command)}), but loses {count_of(others, 'record')}."
+        without = (
+            f"a copy that ends before offset {failure.offset} can start ({shlex.join(command)}), but it loses "
+            f"{count_of(others, 'record')}."
+        )
         if earlier:
             without = (
                 f"make a copy of the folder without {failure.file}, and check that copy. It loses what no other "

@@ -129,8 +129,9 @@ class OffsetEvents:
         what = f"{self._describe_commit(record, old, new_id)}{by}{new_id}."
         deletion = self._deleted.get(key) if old is None and not new_id else None
         if deletion is not None and offset != deletion.commit.value.offset:
-            record.entry.skipped = offset > deletion.commit.value.offset
-            record.entry.went_back = not record.entry.skipped
+            is_same_topic = deletion.is_in_same_topic(record) is not False
+            record.entry.skipped = is_same_topic and offset > deletion.commit.value.offset
+            record.entry.went_back = is_same_topic and offset < deletion.commit.value.offset
             record.entry.what = what
         was_of_old_topic = position is not None and position.is_of_old_topic and is_back
         if was_of_old_topic:
@@ -159,7 +160,7 @@ class OffsetEvents:
             deleted: int = self._deleted[key].commit.value.offset
             what = f"{key}: {offset}, the first commit after {deleted} was deleted"
             if is_same_topic is False and offset:
-                doubt = ", unless it is a position in the topic before" if offset >= deleted else ""
+                doubt = ", unless it is a position in the old topic" if offset >= deleted else ""
                 return f"{what}: in a new topic, at most 0 to {offset - 1} are skipped{doubt}"
             if is_same_topic is False:
                 return what
@@ -220,7 +221,11 @@ class OffsetEvents:
         is_certain = deletion.cause is Cause.TOPIC_DELETED
         sign = Recreation(topic, record.offset, get_time(record), None, deletion.tombstone.timestamp, is_certain)
         known = self.recreated.setdefault(topic, sign)
-        if known.ids is None and not known.is_certain and record.value.offset >= deletion.commit.value.offset:
+        if known.ids is not None or known.is_certain:
+            return
+        if is_certain:
+            self.recreated[topic] = sign
+        elif record.value.offset >= deletion.commit.value.offset:
             del self.recreated[topic]
 
     def _note_topic_id(self, key: TopicPartition, record: GroupRecord) -> str:

@@ -113,7 +113,8 @@ def find_uncleaned(stats: Stats, rules: Dialect) -> Iterator[Finding]:
         if LARGE_DECOMPRESSED_RECORD.applies_to(rules.version):
             remedy += (
                 f" Kafka {rules.kafka} also gives a partition up at a record above max.decompressed.message.bytes "
-                "(kafkagroups compact --max-decompressed-message-bytes finds it): raise this setting, and restart it."
+                "(kafkagroups compact --max-decompressed-message-bytes finds it): raise this setting, and restart the "
+                "broker."
             )
         yield Finding.make(number, counts.cleaned_up_to or 0, "uncleaned", what, remedy)
 
@@ -273,11 +274,12 @@ class ClockJump(Follower):
             until = ("--until", str(self._late[0]))
             command = ["kafkagroups", "load", self.partition.log.path, *self.partition.rule_options, *until]
             remedy += (
-                " Before these groups start again, set the offsets that should not have expired, after the timeline of "
-                "a group that has committed since. This shows the offsets before the range:"
+                " Before these groups start again, set the offsets that should not have expired. If a group has "
+                "committed since, read its timeline first: setting it back repeats what came later. This shows the "
+                "offsets before the range:"
             )
         else:
-            remedy += " If it is still ahead, the next check can delete the offsets of groups without members."
+            remedy += " If a clock is still ahead, the next check can delete the offsets of groups without members."
         return self.partition.finding(self._late[0], "clock_jump", what, remedy, command=command)
 
 
@@ -373,7 +375,8 @@ def describe_misplaced(partition: Partition) -> Iterator[Finding]:
         )
         remedy = (
             f"Do not restart the broker before the folder is right, because {old_answers}. Stop the consumers of both "
-            f"partitions and the broker, copy both folders, and restore the files of partition {partition.number}."
+            f"partitions and the broker, copy both folders, and restore the files of partition {partition.number}. "
+            "Then compare the offsets with kafkagroups load before the consumers start."
         )
     else:
         what += f" Either the partition count was changed, or files of another partition are here: {old_answers}."

@@ -174,12 +174,19 @@ def _describe(rebalances: Sequence[Event], run: Sequence[Repeated], members: _Me
     joined = [member for event in rebalances for _, member in event.members if identify(member) == reason]
     what += f"{joined[-1].description} joined {count} times with a new member id"
     what += "".join(_compare_timeouts(joined[-1], members))
-    lost = [partitions for event in rebalances for partitions in event.lost]
-    shared = frozenset.intersection(*lost) if len(lost) >= MIN_REPEATED else frozenset()
-    if shared:
-        what += f"; each of the {len(lost)} members that left had {list_names(sorted(shared))}"
+    what += _describe_lost(rebalances)
     instance_id = joined[-1].instance_id
     return Storm(rebalances, what, JOINS_REMEDY if instance_id is None else f"{JOINS_REMEDY} {INSTANCE_REMEDY}")
+
+
+def _describe_lost(rebalances: Sequence[Event]) -> str:
+    """Say which partitions all members that left had. Those of one process can be only its usual share."""
+    lost = [each for event in rebalances for each in event.lost]
+    if len(lost) < MIN_REPEATED or len({identify(member) for member, _ in lost}) == 1:
+        return ""
+    shared = frozenset.intersection(*(partitions for _, partitions in lost))
+    names = list_names(sorted(shared))
+    return f"; each of the {len(lost)} members that left with partitions had {names}" if shared else ""
 
 
 def _compare_timeouts(member: Member, members: _Members) -> Iterator[str]:

@@ -67,9 +67,11 @@ class StaticMembers(dict[tuple[str, str], list[Replacement]]):
         assert isinstance(record.key, GroupMetadataKey) and isinstance(record.value, GroupMetadataValue)
         for index in indexes:
             member = record.value.members[index]
-            settings = read_member(member, record.value.protocol_type).settings
+            settings = (*read_member(member, record.value.protocol_type).settings.items(),)
             replacements = self.setdefault((record.key.group, member.group_instance_id or ""), [])
-            replacements.append(Replacement(offset, timestamp_ms, (*settings.items(),)))
+            # Equal settings are stored once, because a crash loop has a replacement every few seconds.
+            known = (each.settings for each in replacements[-2:] if each.settings == settings)
+            replacements.append(Replacement(offset, timestamp_ms, next(known, settings)))
 
 
 def find_shared(replacements: Iterable[Replacement]) -> Iterator[list[Replacement]]:
@@ -104,8 +106,8 @@ def describe_settings(replacements: Sequence[Replacement]) -> str:
         )
     different = [len(set(values)) > 1 for values in zip(*counts, strict=True)]
     lines = []
+    ends = {"the first": settings_of[0], "the last": settings_of[-1]}
     for settings, count in counts.items():
-        ends = {"the first": settings_of[0], "the last": settings_of[-1]}
         times = [count_of(count, "time"), *(place for place, of_end in ends.items() if of_end == settings)]
         shown = [f"{name} {setting}" for name, setting in compress(settings, different)]
         lines.append(f"{', '.join(shown)} ({', '.join(times)})")

@@ -139,8 +139,8 @@ def find_hanging(stats: Stats, version: Version) -> Iterator[Finding]:
         if is_late:
             what += (
                 f" It began {delay_ms / 1000:.1f} s after the marker at offset {transaction.aborted_at}, which aborted "
-                f"another transaction of the same producer and epoch ({transaction.producer_epoch}): so its commit can "
-                "have arrived after its end, and then no coordinator ends it."
+                f"another transaction of the same producer and epoch ({transaction.producer_epoch}): so this commit "
+                "can have arrived after the end of that transaction, and then no coordinator ends it."
             )
         command = abort_command(number, version, transaction)
         yield Finding.make(number, first_offset, "hanging_transaction", what, group=group, command=command)

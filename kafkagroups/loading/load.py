@@ -269,10 +269,10 @@ class OpenTopic:
                 "one partition, or a time to stop at"
             )
 
-    def limit_to(self, group: str, find_partitions: Callable[[], Sequence[int | None]] | None = None) -> OpenTopic:
+    def limit_to(self, group: str, find_numbers: Callable[[], Sequence[int | None]] | None = None) -> OpenTopic:
         """If reading ends at an offset, return the one partition with records of a group; otherwise, the whole topic.
 
-        `find_partitions` returns the partitions with records of the group; None: a load of this process says it. Raises
+        `find_numbers` returns the partitions with records of the group; None: a load of this process says it. Raises
         UsageError if there is not exactly one.
         """
         if self.stop.until_offset is None or len(self.logs) == 1:
@@ -280,8 +280,8 @@ class OpenTopic:
         numbers: Sequence[int | None]
         if self.partitions is not None:
             numbers = [partition_for(group, self.partitions)]
-        elif find_partitions is not None:
-            numbers = find_partitions()
+        elif find_numbers is not None:
+            numbers = find_numbers()
         else:
             numbers = replace(self, stop=NO_STOP).load().partitions_of.get(group, [])
         chosen = [log for log in self.logs if log.partition in numbers]

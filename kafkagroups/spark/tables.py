@@ -437,11 +437,11 @@ def explain(
         found = _Part(explanation, groups.problems_by_partition, has_records=any(group_logs[group]))
         return found, groups.partitions.values(), groups.partitions_of
 
-    def find_partitions() -> list[int | None]:
+    def find_numbers() -> list[int | None]:
         parts, *_ = run_for_each_log(session, replace(source, stop=NO_STOP), explain_part, fail_on_damage)
         return [log.partition for log, part in zip(logs, parts, strict=True) if part.has_records]
 
-    source = source.limit_to(group, find_partitions)
+    source = source.limit_to(group, find_numbers)
     parts, shared_logs, whole = run_for_each_log(session, source, explain_part, fail_on_damage)
     refuse_foreign_log(source, whole.partitions_of)
     logs = source.logs

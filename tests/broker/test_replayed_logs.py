@@ -59,10 +59,11 @@ def topics_of_broker(empty_broker):
     try:
         with client.asking(empty_broker.address) as ask:
             assert {client.create_topic(ask, name, 1) for name in names} == {client.NONE}
-            ids = client.topic_ids(ask, names)
-            while not all(ids.values()):  # The broker learns of a topic a moment after its creation.
-                time.sleep(0.1)
+            for _ in range(100):  # The broker learns of a topic a moment after its creation.
                 ids = client.topic_ids(ask, names)
+                if all(ids.values()):
+                    break
+                time.sleep(0.1)
             return ids
     finally:
         empty_broker.stop()

@@ -99,7 +99,7 @@ def test_the_first_commit_of_a_topic_that_was_created_again(tmp_path):
     skips = "in a new topic, at most 0 to"
     assert whats(write(tmp_path, batches))[-2:] == [
         f"t-0: 110, the first commit after 100 was deleted: {skips} 109 are skipped, unless it is a position in the "
-        f"topic before; {CREATED_AGAIN}.",
+        f"old topic; {CREATED_AGAIN}.",
         f"t-1: 5, the first commit after 200 was deleted: {skips} 4 are skipped.",
     ]
 

@@ -32,7 +32,9 @@ def test_an_old_position_that_is_committed_again_makes_nothing_be_read_twice(gro
     falls = [event.what for event in timeline.events if event.event == "rewind"]
     assert any("388 was a position in the topic before" in fall for fall in falls)
     history = kg.explain(incidents / "recreated", group, "shop.orders", 0, kafka="3.9.2").history
-    assert [entry.committed for entry in history if entry.went_back] == [244]
+    assert "in a new topic" in next(
+        entry.what for entry in history if entry.what and "first commit after" in entry.what
+    )
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -40,7 +42,7 @@ def test_a_partition_that_every_dead_member_had_is_named(engine, incidents):
     """A record of invoices-4 killed each process that read it, and no other one."""
     (finding,) = kg.stats(incidents / "poison", kafka="4.3.1", engine=engine).findings
     assert finding.kind == "rebalance_storm"
-    assert re.search(r"; each of the \d+ members that left had invoices-4\.$", finding.what)
+    assert re.search(r"; each of the \d+ members that left with partitions had invoices-4\.$", finding.what)
 
 
 def test_the_partition_at_which_the_members_died_stands_still(incidents):

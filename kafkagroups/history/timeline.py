@@ -452,7 +452,9 @@ def build_history(
     # An open transaction is known only at the end of the log, but its event belongs to its first record.
     opened = list(offsets.find_open_transactions())
     events = sorted([*events, *opened], key=attrgetter("offset")) if opened else events
-    history.events += [replace(each, what=offsets.decided.get(each.offset, each.what)) for each in events]
+    for each in events:
+        decided = offsets.decided.get(each.offset)
+        history.events.append(each if decided is None else replace(each, what=decided))
     return history
 
 

@@ -151,7 +151,7 @@ class _Partition:
     def open(self) -> None:
         """Read the segments again, and count what they have. `newest_ms` has the newest timestamp of each by its name.
 
-        `first_ms` is the first timestamp of the current segment, or None.
+        `first_ms` is the first timestamp of the current segment (after a start, the newest one so far), or None.
         """
         _replace(self.path, self._cleaned)
         followed = self.followed

@@ -16,7 +16,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::PathBuf;
 
 /// The number of this interface. It changes with every change that Python code can notice.
-const INTERFACE: u32 = 4;
+const INTERFACE: u32 = 5;
 
 pyo3::create_exception!(kafkagroups_engine, HandOver, pyo3::exceptions::PyException);
 

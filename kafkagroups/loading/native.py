@@ -37,7 +37,7 @@ from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.records.releases import Dialect
 from kafkagroups.records.serde import RECORD_TYPES, has_type, newest_value_version
 
-INTERFACE = 4
+INTERFACE = 5
 REBUILD = "pip install ./engine"
 LOADS, COUNTS, KEEPS_FATES = range(3)
 """What `read` follows: nothing; what the records come to; and also the fate of each record."""

@@ -211,6 +211,15 @@ def test_an_untrusted_notebook_shows_the_first_scene(page, lab, course):
         copy.unlink()
 
 
+def enter_text(figure, name, text, refused=None):
+    """Type a text into a figure. Its status says why it is refused, and is empty if it is not."""
+    field = figure.get_by_role("textbox", name=name)
+    field.fill(text)
+    field.press("Enter")
+    status = figure.get_by_role("status")
+    expect(status).to_have_text(re.compile(re.escape(refused)) if refused else "")
+
+
 def type_a_byte(page, figure):
     """Lesson 01: the reader steps to a field, types a byte, and sees what a reader of the record now believes."""
     place = figure.locator(".kg-place")
@@ -224,14 +233,9 @@ def type_a_byte(page, figure):
     figure.get_by_role("slider").focus()
     page.keyboard.press("End")
     expect(shown).to_contain_text("offset: 35 → 36")
-    field = figure.get_by_role("textbox", name="change a byte")
-    field.fill("9=24")
-    page.keyboard.press("Enter")
-    expect(figure.get_by_role("status")).to_contain_text("expected key or value before the position")
-    field.fill("value 15=54")
-    page.keyboard.press("Enter")
+    enter_text(figure, "change a byte", "9=24", refused="expected key or value before the position")
+    enter_text(figure, "change a byte", "value 15=54")
     expect(shown).to_contain_text("metadata: till 1 → Till 1")
-    expect(figure.get_by_role("status")).to_have_text("")
     expect(figure.get_by_role("textbox", name="change a byte")).to_be_focused()
     page.screenshot(path=SCREENS / "figure-typed-byte.png")
 
@@ -242,15 +246,11 @@ def type_a_group(page, figure):
     expect(shown).not_to_contain_text("reports")
     figure.get_by_role("slider").focus()
     page.keyboard.press("Home")
-    field = figure.get_by_role("textbox", name="mark a group id")
-    field.fill("reports")
-    page.keyboard.press("Enter")
+    enter_text(figure, "mark a group id", "reports")
     expect(shown).to_contain_text("partition 49")
     figure.get_by_role("button", name="next").click()
     expect(shown).to_contain_text("49 → 39")
-    field.fill(" ")
-    page.keyboard.press("Enter")
-    expect(figure.get_by_role("status")).to_contain_text("expected a group id")
+    enter_text(figure, "mark a group id", " ", refused="expected a group id")
     page.screenshot(path=SCREENS / "figure-typed-group.png")
 
 
@@ -277,13 +277,8 @@ def cut_the_power(page, figure):
 def type_a_death(page, figure):
     """Lesson 06: the join phase ends at 7 s. A member that dies at 9 s is removed at 17 s."""
     shown = figure.locator(".kg-view")
-    field = figure.get_by_role("textbox", name="place a death")
-    field.fill("billing-1 at 14")
-    page.keyboard.press("Enter")
-    expect(figure.get_by_role("status")).to_contain_text("has already left")
-    field.fill("billing-1 at 9")
-    page.keyboard.press("Enter")
-    expect(figure.get_by_role("status")).to_have_text("")
+    enter_text(figure, "place a death", "billing-1 at 14", refused="has already left")
+    enter_text(figure, "place a death", "billing-1 at 9")
     expect(shown).to_contain_text("billing-1 dies")
     figure.get_by_role("slider").focus()
     page.keyboard.press("End")

@@ -21,31 +21,33 @@ _WIDTH = 466
 _EVENT_S = 0.2
 """How far the events of the same second stand apart, as a part of the second's column."""
 _EVENT_WIDTH = 8
-_ROW_TOPS = (20, 41, 62)
-_LANE_TOPS = (112, 156)
-_AXIS_BASE = 214
-_LOG_TOP = 226
-_BOTTOM = 250
-_HEIGHT = 272
-_SIZE = 11
+_READERS_TOP = 2
+_STATE_TOP = 30
+_LANE_TOPS = (78, 132)
+_ROW_HEIGHT = 24
+_AXIS_BASE = 202
+_LOG_TOP = 216
+_BOTTOM = 242
+_HEIGHT = 264
+_SIZE = 12
+_SMALL = 11
 _LEGEND = (
     *(Box(name, *KEY, hue=name) for name in MEMBERS),
-    Box("sign of life", 0, 0, 5, 14, hue=MEMBERS[0], is_solid=True),
+    Box("sign of life", 0, 0, 10, 10, hue=MEMBERS[0], is_solid=True),
     Box(f"session of {SESSION_S} s", *KEY, tone=Tone.MUTED, is_dashed=True),
     Box("a request", *KEY, tone=Tone.NEW),
 )
 _SQUEEZE = 0.53
-# In a narrow column, the state of the group stands above the rest, and the legend has two rows.
+# In a narrow column, the legend has two rows.
 _NARROW = (
-    Part(0, 0, _LEFT, 17, (0, 17)),
-    Part(0, 17, _LEFT, _AXIS_BASE + 6, (0, 34)),
-    Part(_LEFT, 0, _LEFT + 340, 17, (0, 0)),
-    Part(_LEFT, 17, _LEFT + _WIDTH + 4, _AXIS_BASE + 6, (_LEFT, 34), _SQUEEZE),
-    Part(0, _AXIS_BASE + 6, 340, _BOTTOM, (0, _AXIS_BASE + 23)),
-    Part(0, _BOTTOM, 314, _HEIGHT, (0, _BOTTOM + 17)),
-    Part(314, _BOTTOM, mark_tools.WIDTH, _HEIGHT, (0, _HEIGHT + 17)),
+    Part(0, 0, _LEFT, _AXIS_BASE + 6, (0, 0)),
+    Part(_LEFT, 0, _LEFT + _WIDTH + 4, _AXIS_BASE + 6, (_LEFT, 0), _SQUEEZE),
+    Part(0, _AXIS_BASE + 6, 340, _BOTTOM, (0, _AXIS_BASE + 6)),
+    Part(0, _BOTTOM, 314, _HEIGHT, (0, _BOTTOM)),
+    Part(314, _BOTTOM, mark_tools.WIDTH, _HEIGHT, (0, _HEIGHT)),
 )
-_WAITS = {"JoinGroup waits": "for others", "SyncGroup waits": "for leader"}
+_STATES = {"PreparingRebalance": "Preparing", "CompletingRebalance": "Completing"}
+_WAITS = {"JoinGroup waits": "waits for others", "SyncGroup waits": "waits for leader", "only an id": "only an id"}
 _NO_READERS = {"Empty": "the group is empty", "Dead": "the group does not exist"}
 _DEATH = re.compile(r"\s*(?P<member>billing-[12])\s+at\s+(?P<second>[0-9]{1,3})\s*")
 _LAST_TYPED_SECOND = 15
@@ -150,13 +152,10 @@ def _is_rebalance(moment: Moment) -> bool:
 def _draw_story(scale: _Scale, moments: list[Moment], phases: Sequence[Sequence[str]]) -> Iterator[Mark]:
     yield from _draw_axis(scale, len(moments))
     yield from mark_tools.place_keys(_LEGEND, _BOTTOM + 16)
-    yield Label("who reads", _EDGE, 13, "Who reads?", size=13, is_bold=True, keeps_width=True)
-    yield Label("state", _LEFT + 6, 13, _name_state(moments[-1]), tone=Tone.MUTED, size=_SIZE)
-    yield Label("who waits", _EDGE, 104, "Who waits for what?", size=13, is_bold=True, keeps_width=True)
     yield from _draw_readers(scale, moments, phases)
+    yield from _draw_states(scale, moments)
     for number in range(len(MEMBERS)):
         yield from _draw_lane(scale, number, moments, phases[number])
-        yield from _draw_name(number, moments)
     is_new = _has_appended(moments)
     count = len(moments[-1].written)
     yield from _draw_log(moments[-1], count - 1 if is_new else count, Tone.NEW, f"request {len(moments) - 1}")
@@ -193,40 +192,46 @@ class _Scale:
 
 def _draw_axis(scale: _Scale, count: int) -> Iterator[Mark]:
     now = int(scale.seconds[count - 1])
+    yield Arrow("time", _LEFT, _AXIS_BASE - 12, _LEFT + _WIDTH, _AXIS_BASE - 12, Tone.MUTED, has_head=False)
     yield Label("axis", _EDGE, _AXIS_BASE + 2, "second", tone=Tone.MUTED, size=_SIZE, keeps_width=True)
     for second in range(int(scale.span_s)):
         tone = Tone.NEW if second == now else Tone.MUTED
         x = scale.find_x(second)
-        if second % 2 == 0:
-            yield Box(f"band {second}", x, 18, scale.find_x(second + 1) - x, _AXIS_BASE - 30, tone=Tone.MUTED)
-        yield Arrow(f"tick {second}", x, _AXIS_BASE - 12, x, _AXIS_BASE - 9, Tone.MUTED, has_head=False)
+        yield Arrow(f"tick {second}", x, _AXIS_BASE - 13, x, _AXIS_BASE - 9, Tone.MUTED, has_head=False)
         if second == now or (second % 2 == 0 and abs(second - now) > 1):
             yield Label(f"second {second}", x, _AXIS_BASE + 2, str(second), "middle", tone, _SIZE)
     x = scale.find_now(count)
-    yield Arrow("now", x, 18, x, _AXIS_BASE - 12, Tone.NEW, has_head=False)
+    yield Arrow("now", x, 0, x, _AXIS_BASE - 10, Tone.NEW, has_head=False)
+
+
+def _draw_states(scale: _Scale, moments: list[Moment]) -> Iterator[Mark]:
+    yield Label("group", _EDGE, _STATE_TOP + 16, "the group is", keeps_width=True)
+    yield Label("state", _LEFT, _STATE_TOP + 39, _name_state(moments[-1]), tone=Tone.MUTED, size=_SMALL)
+    names = [_STATES.get(moment.state, moment.state) for moment in moments]
+    for start, x, width, name in scale.list_spans(names):
+        lines = fit_words(width - 1, _SMALL, name)
+        tone = {"Stable": Tone.LIVE, "Empty": Tone.MUTED, "Dead": Tone.MUTED}.get(name, Tone.WAIT)
+        short = "".join(fit_words(width * _SQUEEZE, _SMALL, name, " "))
+        yield Box(f"state {start}", x, _STATE_TOP, width, _ROW_HEIGHT, lines, tone, _SMALL, short=short)
 
 
 def _draw_readers(scale: _Scale, moments: list[Moment], phases: Sequence[Sequence[str]]) -> Iterator[Mark]:
-    """Each partition has a bar while a member reads it."""
-    rows = [[_find_reader(row, words) for words in zip(*phases, strict=True)] for row, _ in enumerate(_ROW_TOPS)]
-    for row, top in enumerate(_ROW_TOPS):
-        yield Label(f"row {row}", _EDGE, top + 14, f"orders-{row}", size=_SIZE, keeps_width=True)
-        for start, x, width, name in scale.list_spans(rows[row]):
-            lines = fit_words(width - 1, _SIZE, name, " ")
-            style: dict[str, Any] = {"hue": name, "short": " "}
-            if start == len(moments) - 1:
-                style["origin"] = f"request {start}"
-            yield Box(f"read {row} {start}", x, top, width, 19, lines, size=_SIZE, **style)
-    are_read = map(any, zip(*rows, strict=True))
-    words = ["nobody" * (_is_rebalance(moment) and not read) for moment, read in zip(moments, are_read, strict=True)]
-    for start, x, width, word in scale.list_spans(words):
-        lines = (word, f"{round(width / _WIDTH * scale.span_s)} s") if width > 50 else ()
-        style = {"is_bold": True, "short": "".join(lines[-1:])}
-        yield Box(f"gap {start}", x, _ROW_TOPS[0], width, 61, lines, Tone.ERROR, 13, **style)
+    yield Label("who reads", _EDGE, _READERS_TOP + 16, "who reads?", is_bold=True, keeps_width=True)
+    each_moment = zip(moments, zip(*phases, strict=True), strict=True)
+    for start, x, width, word in scale.list_spans([_name_reader(moment, words) for moment, words in each_moment]):
+        words, tone = (word, Tone.LIVE)
+        if word == "nobody":
+            words, tone = (f"nobody {round(width / _WIDTH * scale.span_s)} s", Tone.ERROR)
+        style: dict[str, Any] = {"hue": word, "tone": Tone.PLAIN} if word in MEMBERS else {"tone": tone}
+        lines = fit_words(width - 1, _SMALL, words, word)
+        short = "".join(fit_words(width * _SQUEEZE, _SMALL, words, words.removeprefix("nobody "), " "))
+        style |= {"is_bold": word == "nobody", "short": short}
+        yield Box(f"reads {start}", x, _READERS_TOP, width, _ROW_HEIGHT, lines, size=_SMALL, **style)
 
 
-def _find_reader(partition: int, phases: tuple[str, ...]) -> str:
-    return next((name for name, phase in zip(MEMBERS, phases, strict=True) if str(partition) in phase.split()), "")
+def _name_reader(moment: Moment, phases: Sequence[str]) -> str:
+    readers = [name for name, phase in zip(MEMBERS, phases, strict=True) if phase[:1].isdecimal()]
+    return "both" if len(readers) == len(MEMBERS) else "".join(readers) or "nobody" * _is_rebalance(moment)
 
 
 def _draw_failover(moment: Moment) -> Iterator[Mark]:
@@ -247,51 +252,57 @@ def _draw_failover(moment: Moment) -> Iterator[Mark]:
             if left != _EDGE:
                 style = {"hue": next((name for name in MEMBERS if name in line), ""), "origin": f"append {record}"}
             frame = (left + 6, 43 + 37 * number, width - 12, 33)
-            yield Box(f"{title} {line}", *frame, tuple(wrap(line, 24)), tone, _SIZE, **style)
+            yield Box(f"{title} {line}", *frame, tuple(wrap(line, 24)), tone, _SMALL, **style)
 
 
 def _draw_lane(scale: _Scale, number: int, moments: list[Moment], phases: Sequence[str]) -> Iterator[Mark]:
-    """A member's lane has what it waits for, and below it its signs of life, each of which starts its session again."""
+    """A member's lane has what it does, and below it its signs of life, each of which starts its session again."""
     name = MEMBERS[number]
     top = _LANE_TOPS[number]
-    for start, x, width, phase in scale.list_spans([phase * (not phase[:1].isdecimal()) for phase in phases]):
+    yield Box(f"name {name}", _EDGE, top + 7, 10, 10, hue=name, is_solid=True, keeps_width=True)
+    yield Label(f"words {name}", _EDGE + 15, top + 16, name, is_bold=True, keeps_width=True)
+    status = _name_status(number, moments)
+    yield Label(f"status {name}", _EDGE, top + 34, status, tone=Tone.MUTED, size=_SMALL, keeps_width=True)
+    for start, x, width, phase in scale.list_spans(phases):
         if phase == "joined" and width < _EVENT_WIDTH:
             continue
-        lines = fit_words(width - 1, _SIZE, phase, phase.split()[-1])
-        tone = {"dead": Tone.ERROR, "joined": Tone.MUTED}.get(phase, Tone.WAIT)
-        short = "".join(fit_words(width * _SQUEEZE, _SIZE, phase.split()[-1], " "))
-        yield Box(f"{name} {start}", x, top, width, 19, lines, tone, _SIZE, is_gone=phase == "dead", short=short)
-    ends = [end_s for moment in moments if (end_s := moment.lanes[number].session_end_s) is not None]
-    for end_s in dict.fromkeys(ends):
-        yield Box(f"sign {name} {end_s:g}", scale.find_x(end_s - SESSION_S), top + 22, 4, 13, hue=name, is_solid=True)
-    # A session is full when the coordinator removes the member.
-    left = scale.find_x(max(ends, default=0) - SESSION_S)
-    width = min(scale.find_x(max(ends, default=0)), _LEFT + _WIDTH) - left
-    lane = moments[-1].lanes[number]
-    if lane.status == "removed":
-        lines = ("✗ no sign for 10 s",)
-        yield Box(f"session {name}", left, top + 21, width, 15, lines, Tone.ERROR, _SIZE, is_bold=True)
-    elif lane.session_end_s is not None:
-        tone = Tone.ERROR if phases[-1] == "dead" else Tone.PLAIN
-        silence = min(scale.find_now(len(moments)) - left, width)
-        yield Box(f"session {name}", left, top + 22, width, 13, tone=Tone.MUTED, is_dashed=True)
-        yield Box(f"silence {name}", left, top + 26, silence, 5, tone=tone, hue=name)
+        is_reader = phase[:1].isdecimal()
+        words = f"reads {phase}" if is_reader else phase
+        last = phase if is_reader else phase.split()[-1]
+        short = "".join(fit_words(width * _SQUEEZE, _SMALL, words, last, " "))
+        style: dict[str, Any] = {"is_gone": phase == "dead", "short": short}
+        if is_reader and start == len(moments) - 1:
+            style["origin"] = f"request {start}"
+        tone = {"dead": Tone.ERROR, "joined": Tone.MUTED}.get(phase, Tone.PLAIN if is_reader else Tone.WAIT)
+        style |= {"hue": name if is_reader else "", "tone": tone}
+        lines = fit_words(width - 1, _SMALL, words, last)
+        yield Box(f"{name} {start}", x, top, width, _ROW_HEIGHT, lines, size=_SMALL, **style)
+    yield from _draw_session(scale, number, moments, is_dead=phases[-1] == "dead")
     if moments[-1].action.startswith(f"{name} dies"):
-        yield Box("death", scale.find_now(len(moments)) + 4, top, 44, 19, ("dies",), Tone.ERROR, is_bold=True)
+        yield Box("death", scale.find_now(len(moments)) + 4, top, 44, _ROW_HEIGHT, ("dies",), Tone.ERROR, is_bold=True)
     event = moments[-1].events[-1]
     is_new = len(moments) == 1 or len(moments[-2].events) < len(moments[-1].events)
     if is_new and event.client == name:
         yield _draw_request(scale, event, len(moments), top)
 
 
-def _draw_name(number: int, moments: list[Moment]) -> Iterator[Mark]:
+def _draw_session(scale: _Scale, number: int, moments: list[Moment], *, is_dead: bool) -> Iterator[Mark]:
     name = MEMBERS[number]
-    top = _LANE_TOPS[number]
-    yield Box(f"name {name}", _EDGE, top + 2, 10, 10, hue=name, is_solid=True, keeps_width=True)
-    yield Label(f"words {name}", _EDGE + 14, top + 11, name, size=_SIZE, is_bold=True, keeps_width=True)
-    for line, words in enumerate(wrap(_name_status(number, moments), 12)):
-        y = top + 24 + 12 * line
-        yield Label(f"status {name} {line}", _EDGE, y, words, tone=Tone.MUTED, size=_SIZE, keeps_width=True)
+    y = _LANE_TOPS[number] + _ROW_HEIGHT + 5
+    ends = [end_s for moment in moments if (end_s := moment.lanes[number].session_end_s) is not None]
+    # A session is full when the coordinator removes the member.
+    left = scale.find_x(max(ends, default=0) - SESSION_S)
+    width = min(scale.find_x(max(ends, default=0)), _LEFT + _WIDTH) - left
+    lane = moments[-1].lanes[number]
+    if lane.status == "removed":
+        lines = ("✗ no sign for 10 s",)
+        yield Box(f"session {name}", left, y - 2, width, 16, lines, Tone.ERROR, _SIZE, is_bold=True)
+    elif lane.session_end_s is not None:
+        silence = min(scale.find_now(len(moments)) - left, width)
+        yield Box(f"session {name}", left, y, width, 12, tone=Tone.MUTED, is_dashed=True)
+        yield Box(f"silence {name}", left, y + 3, silence, 6, tone=Tone.ERROR if is_dead else Tone.PLAIN, hue=name)
+    for end_s in dict.fromkeys(ends):
+        yield Box(f"sign {name} {end_s:g}", scale.find_x(end_s - SESSION_S) - 1, y + 1, 10, 10, hue=name, is_solid=True)
 
 
 def _list_phases(number: int, moments: list[Moment]) -> list[str]:
@@ -314,9 +325,9 @@ def _find_phase(number: int, moment: Moment, before: str) -> str:
             return answer.rpartition("orders ")[2]
     if lane.status in _WAITS:
         return _WAITS[lane.status]
-    if before == "for others" or (event.client == name and event.request.startswith("JoinGroup as")):
+    if before == "waits for others" or (event.client == name and event.request.startswith("JoinGroup as")):
         return "joined"
-    return "" if before == "for leader" else before
+    return "" if before == "waits for leader" else before
 
 
 def _name_status(number: int, moments: list[Moment]) -> str:
@@ -334,7 +345,7 @@ def _draw_request(scale: _Scale, event: Event, count: int, top: float) -> Mark:
     width = measure_text(verb, 12) + 12
     x = min(scale.find_now(count) + 12, _LEFT + _WIDTH - width)
     style: dict[str, Any] = {"is_dashed": is_refused, "origin": f"name {event.client}"}
-    return Box(f"request {count - 1}", x, top, width, 19, (verb,), Tone.NEW, is_bold=True, **style)
+    return Box(f"request {count - 1}", x, top, width, _ROW_HEIGHT, (verb,), Tone.NEW, is_bold=True, **style)
 
 
 def _has_appended(moments: list[Moment]) -> bool:

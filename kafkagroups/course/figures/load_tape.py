@@ -29,16 +29,15 @@ _OFFSET_WIDTH = 104
 _SIDE_WIDTH = _GROUP_WIDTH + 4 + _OFFSET_WIDTH
 _ROW = 29
 _CHIP_HEIGHT = 24
-_FIRST_ROW = 164
-_ANSWERS = 288
-_HEIGHT = 346
-_TAPE_BOTTOM = 106
+_FIRST_ROW = 166
+_ANSWERS = 290
+_HEIGHT = 328
+_TAPE_BOTTOM = 108
 # In a narrow column, the tape has two rows.
 _NARROW = (
     Part(0, 0, 311, _TAPE_BOTTOM, (0, 0)),
     Part(311, 18, WIDTH, _TAPE_BOTTOM, (0, _TAPE_BOTTOM)),
-    Part(0, _TAPE_BOTTOM, WIDTH, _ANSWERS + 28, (0, 2 * _TAPE_BOTTOM - 18), 0.61),
-    Part(0, _ANSWERS + 28, WIDTH, _HEIGHT, (0, 2 * _TAPE_BOTTOM + _ANSWERS - 96), 0.61),
+    Part(0, _TAPE_BOTTOM, WIDTH, _HEIGHT, (0, 2 * _TAPE_BOTTOM - 18), 0.61),
 )
 _DELAY = 0.4
 """The seconds until the head has come to the record, which then changes the memories."""
@@ -79,9 +78,15 @@ _LOG = (
 )
 _GROUPS = ("billing", "promo", "mailer", "audit")
 _EMPTY = "Nothing is loaded. Until the end of the load, each coordinator answers COORDINATOR_LOAD_IN_PROGRESS."
-_BUILT = "The load ends. 3.9.2 builds its groups only now, from maps without promo and audit. 4.3.1 had created both."
+_BUILT = (
+    "The load ends: only 4.3.1 has promo and audit. 3.9.2 builds its groups only now, from maps without these two. "
+    "4.3.1 had created both."
+)
 _UNREADABLE = "a value of zero bytes. It is not the same as null, and no coordinator can decode it."
-_FAILED = "The load fails. Both drop all. 4.3.1 refuses every request; 3.9.2 answers as if nothing was committed."
+_FAILED = (
+    "The load fails: two answers to the same question. Both drop all. 4.3.1 refuses every request; 3.9.2 answers as if "
+    "nothing was committed."
+)
 _ENDINGS = ("a tombstone", "a value of zero bytes")
 _STEPS = ("nothing is loaded", *(f"record {offset}" for offset, _ in enumerate(_LOG)), "the load ends")
 
@@ -196,13 +201,8 @@ def _ask(log: Path, coordinator: _Coordinator) -> str:
 
 def _draw(step: int, memories: Mapping[_Coordinator, tuple[_Memory, _Memory]], *, is_broken: bool) -> Scene:
     is_end = step > len(_LOG)
-    (classic, classic_before), (new, new_before) = memories.values()
-    marks: list[Mark] = []
-    changed = (new.chips.items() ^ new_before.chips.items()) | (classic.chips.items() ^ classic_before.chips.items())
-    for group in {slot[0] for slot, _ in changed} if not is_end else ():
-        row = (2, _find_row(group) - 3, _CLASSIC.left + _SIDE_WIDTH + 2, _ROW + 1)
-        marks.append(Box("changed row", *row, tone=Tone.NEW))
-    marks += _draw_tape(step, new, is_broken=is_broken)
+    (classic, _), (new, _) = memories.values()
+    marks = [*_draw_tape(step, new, is_broken=is_broken)]
     text: list[str] = []
     # What flies to one memory passes in front of the other one.
     marks += [mark for coordinator, (memory, _) in memories.items() for mark in _draw_memory(coordinator, memory)]
@@ -215,16 +215,8 @@ def _draw(step: int, memories: Mapping[_Coordinator, tuple[_Memory, _Memory]], *
     differing = sorted(new.chips.keys() - classic.chips.keys(), key=_sort)
     marks += [_draw_sign(group, _find_row(group), is_end=is_end) for group, _ in differing]
     text += [f"only {_NEW.kafka} has {group}" for group, _ in differing]
-    shared = ", ".join(group for group in _GROUPS if (group, "offset") in classic.chips)
-    verdict = Line(f"= both have {shared}" if shared else "= both are empty", Tone.LIVE)
     if new.answer != classic.answer:
         marks.append(_draw_sign("answers", _ANSWERS, is_end=is_end))
-        verdict = Line("≠ two answers to the same question", Tone.ERROR)
-    elif differing:
-        groups = ", ".join(group for group, _ in differing)
-        verdict = Line(f"≠ only {_NEW.kafka} has {groups}", Tone.ERROR if is_end else Tone.MUTED)
-    foot = (2, _HEIGHT - 28, _CLASSIC.left + _SIDE_WIDTH + 2, 24)
-    marks.append(Box("verdict", *foot, (verdict.text,), verdict.tone, 13, is_bold=True, delay=_DELAY))
     text.append(f"{min(step, len(_LOG))} of {len(_LOG)} records are read")
     line, caption = _tell(step, is_broken=is_broken)
     return Scene(tuple(marks), caption, tuple(text), lines=(line,))
@@ -264,19 +256,18 @@ def _draw_chip(coordinator: _Coordinator, slot: _Slot, word: str, tone: Tone = T
 
 def _draw_memory(coordinator: _Coordinator, memory: _Memory) -> Iterator[Mark]:
     name, kafka, left = coordinator
-    yield Label(f"{name} title", left, 130, f"Kafka {kafka}", size=13, is_bold=True)
+    frame = (left - 6, _TAPE_BOTTOM + 4, _SIDE_WIDTH + 12, _HEIGHT - _TAPE_BOTTOM - 6)
+    yield Box(f"{name} memory", *frame, tone=Tone.MUTED)
+    yield Label(f"{name} title", left, 132, f"Kafka {kafka}", size=13, is_bold=True)
     for title, x in (("group", left + _GROUP_WIDTH / 2), ("offset", left + _SIDE_WIDTH - _OFFSET_WIDTH / 2)):
         yield Label(f"{name} {title}", x, _FIRST_ROW - 10, title, "middle", Tone.MUTED, 11)
-    tone = {"loading": Tone.MUTED, "17": Tone.LIVE}.get(memory.answer, Tone.ERROR)
+    tone = {"loading": Tone.WAIT, "17": Tone.LIVE}.get(memory.answer, Tone.ERROR)
     frame = (left, _ANSWERS, _SIDE_WIDTH, _CHIP_HEIGHT)
-    yield Box(f"{name} answer", *frame, (memory.answer,), tone, 12, is_bold=tone is not Tone.MUTED)
+    yield Box(f"{name} answer", *frame, (memory.answer,), tone, 12, is_bold=True)
 
 
 def _draw_chips(coordinator: _Coordinator, memory: _Memory, before: _Memory, step: int) -> Iterator[Mark]:
-    """What a record changes comes from its tile. At the end, a group comes from what the maps have of it.
-
-    Only what has just changed has a colour.
-    """
+    """What a record changes comes from its tile. At the end, a group comes from what the maps have of it."""
     is_end = step > len(_LOG)
     for slot, chip in memory.chips.items():
         is_new = chip != before.chips.get(slot)
@@ -285,8 +276,7 @@ def _draw_chips(coordinator: _Coordinator, memory: _Memory, before: _Memory, ste
             source = slot if slot in before.chips else (slot[0], "offset")
             style["origin"] = f"{coordinator.name} {' '.join(source)} {before.chips[source].word}"
         word = f"{chip.word}, pending" if chip.is_pending else chip.word
-        tone = Tone.NEW if is_new else Tone.MUTED
-        yield _draw_chip(coordinator, slot, word, tone, hue=slot[0] if is_new else "", **style)
+        yield _draw_chip(coordinator, slot, word, Tone.NEW if is_new else Tone.PLAIN, hue=slot[0], **style)
     for slot in before.chips.keys() - memory.chips.keys() if not is_end else ():
         style = {"is_dashed": True, "is_hollow": True, "origin": f"cell {step - 1}", "is_bold": True}
         yield _draw_chip(coordinator, slot, _LOG[step - 1].word, Tone.NEW, **style)

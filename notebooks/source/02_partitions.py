@@ -168,7 +168,7 @@ print_offsets("4.3.1", "new")
 # %% [markdown]
 # ## From 50 partitions to 60, step by step
 #
-# In the figure, each cell is a partition, and each dot is one of 128 groups: the 120 from above and the shop's 8, in colour. You follow one group; a click on a name in the list chooses another one.
+# In the figure, each cell is a partition, and each dot is the commit of one of 128 groups: the 120 from above and the shop's 8, in colour. A **ring** is where brokers look for a group of the shop. You follow one group; a click on a name in the list chooses another one.
 #
 # - The **blue cell** is the partition in which brokers look for this group.
 # - A **number** in a cell (50, 60 or 65) is a commit of the group, by a broker that counted so many partitions. A **dashed** one is old.

@@ -46,9 +46,8 @@ _NARROW = (
 )
 _LONGEST_ID = 40
 _LEGEND = (
-    Box("a group", *KEY, ("●",), Tone.MUTED),
-    Box("brokers look here", *KEY, tone=Tone.NEW),
-    Box("a commit", *KEY, ("50",)),
+    Box("a commit", *KEY, ("●",), Tone.MUTED),
+    Box("brokers look here", *KEY, ("○",), Tone.NEW),
     Box("left behind", *KEY, ("50",), is_dashed=True, is_hollow=True),
 )
 
@@ -99,15 +98,17 @@ class _View(NamedTuple):
             return f"partition {home}"
         return "stays" if before == home else f"{before} → {home}"
 
-    def list_commits(self) -> dict[int, int]:
-        """Return the offset in each partition that has a commit of the group that the reader follows."""
-        first, *later = self.homes[self.followed]
+    def list_commits(self, group: str) -> dict[int, int]:
+        """Return the offset in each partition that has a commit of the group."""
+        first, *later = self.homes[group]
         return {first: 50, later[0]: 60} if self.step > 2 else {first: 50}
 
     def find_answer(self) -> int | None:
         """Return the partition of the commit that is the answer, or None."""
         found = self.found[self.followed] if self.found is not None else None
-        return next((partition for partition, offset in self.list_commits().items() if offset == found), None)
+        return next(
+            (partition for partition, offset in self.list_commits(self.followed).items() if offset == found), None
+        )
 
     def tell(self) -> Line:
         """Return in one line what happens to the group that the reader follows."""
@@ -196,12 +197,12 @@ def _ask(folder: Path, groups: Sequence[str], count: int) -> _Answers:
 
 def _draw(view: _View) -> Scene:
     count = _COUNT_BY_STEP[view.step]
-    sizes = Counter(home[-1] for home in view.homes.values())
+    sizes = Counter(partition for group in view.homes for partition in view.list_commits(group))
     marks = [*_draw_formula(view, count), *_draw_cells(view, count), *_draw_dots(view), *_draw_commits(view)]
     line = view.tell()
     text = [f"step {view.step + 1}, {_STEPS[view.step]}", f"above: {line.text}"]
     text += [f"{group}: {view.describe(group)}" for group in view.named]
-    text += [f"partition {partition}, groups: {size}" for partition, size in sorted(sizes.items())]
+    text += [f"partition {partition}, commits: {size}" for partition, size in sorted(sizes.items())]
     return Scene((*marks, *_draw_list(view)), _explain(view, sizes), tuple(text), lines=(line,))
 
 
@@ -241,27 +242,35 @@ def _draw_cells(view: _View, count: int) -> Iterator[Mark]:
 
 
 def _draw_dots(view: _View) -> Iterator[Mark]:
-    """The group that the reader follows has no dot, but its commits. The other named ones fly, one after the other."""
+    """Each commit is a dot, and stays where it is. A ring is where brokers look for a named group, and it moves."""
     placed: Counter[int] = Counter()
+    looking: Counter[int] = Counter()
     for group, homes in view.homes.items():
-        if group == view.followed:
-            continue
-        *_, home = homes
-        x, y = _find_place(home)
-        row, column = divmod(placed[home], 6)
         is_named = group in view.named
+        number = view.named.index(group) if is_named else 0
         size = 6 if is_named else 4
-        frame = (x + 6 + column * 6.2 - size / 2, y + 16 + row * 6 - size / 2, size, size)
-        style: dict[str, Any] = {"hue": group, "delay": 0.06 * view.named.index(group)} if is_named else {}
-        yield Box(f"dot {group} {'' if is_named else home}", *frame, tone=Tone.MUTED, is_solid=True, **style)
-        placed[home] += 1
+        style: dict[str, Any] = {"hue": group} if is_named else {}
+        if is_named and group != view.followed:
+            x, y = _find_place(homes[-1])
+            left = x + _CELL_WIDTH - 12 - 8 * looking[homes[-1]]
+            yield Box(f"look {group}", left, y + 3, 7, 7, is_hollow=True, delay=_DELAY + 0.06 * number, **style)
+            looking[homes[-1]] += 1
+        commits = view.list_commits(group)
+        for partition, offset in commits.items() if group != view.followed else ():
+            x, y = _find_place(partition)
+            row, column = divmod(placed[partition], 6)
+            frame = (x + 6 + column * 6.2 - size / 2, y + 16 + row * 6 - size / 2, size, size)
+            is_old = offset != max(commits.values())
+            style |= {"is_hollow": is_old, "is_solid": not is_old, "origin": f"look {group}"}
+            yield Box(f"dot {group} {offset}", *frame, tone=Tone.MUTED, **style)
+            placed[partition] += 1
 
 
 def _draw_commits(view: _View) -> Iterator[Mark]:
     *_, home = view.homes[view.followed]
     answer = view.find_answer()
     delay = _END * (view.step in (1, 4))
-    for partition, offset in view.list_commits().items():
+    for partition, offset in view.list_commits(view.followed).items():
         x, y = _find_place(partition)
         is_old = partition != home and partition != answer
         style: dict[str, Any] = {"size": 14, "is_bold": True, "is_dashed": is_old, "is_hollow": is_old, "delay": delay}

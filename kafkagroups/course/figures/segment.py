@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from kafkagroups.course.figures.byte_ribbon import ByteChange, parse_change
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput, squeeze_right
-from kafkagroups.course.figures.marks import KEY, WIDTH, Box, Label, Line, Mark, Scene, Tone
+from kafkagroups.course.figures.marks import WIDTH, Box, Label, Line, Mark, Scene, Tone
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.log.batch import CRC_FROM, CRC_POSITION, Batch
 from kafkagroups.log.batches import read_batches
@@ -19,21 +20,26 @@ from kafkagroups.records.serde import decode
 
 _OFFSET_LEFT = 40
 _RESULT_LEFT = 86
-_BAR_LEFT = 174
-_BAR_WIDTH = 340
-_HEAD_HEIGHT = 22
-_ROW_HEIGHT = 25
-_BAR_HEIGHT = 19
+_BAR_LEFT = 166
+# The start of a batch is wider than in scale, so that its parts can be seen.
+_START_WIDTHS = (84, 44)
+_COVERED_LEFT = _BAR_LEFT + sum(_START_WIDTHS)
+_COVERED_WIDTH = 255
+_HEAD_HEIGHT = 32
+_ROW_HEIGHT = 29
+_BAR_HEIGHT = 23
 _FALL = 20
 """How far the batches that recovery removes fall."""
 _SECONDS_PER_BATCH = 0.25
 _SECONDS_OF_A_MOVE = 0.5
 _MOST_SECONDS = 1.3
 _EXAMPLE = "690=00"
-_LEGEND = (
-    Box("not covered", *KEY, is_dashed=True, is_hollow=True),
-    Box("checksum", *KEY, is_solid=True),
-    Box("covered by it", *KEY),
+_HEADS = (
+    (4, "byte", "start"),
+    (_OFFSET_LEFT, "offset", "start"),
+    (_BAR_LEFT + _START_WIDTHS[0] / 2, "not covered", "middle"),
+    (_COVERED_LEFT - _START_WIDTHS[1] / 2, "CRC", "middle"),
+    (_COVERED_LEFT + 8, "covered by it", "start"),
 )
 _WORDS = {"OffsetCommit": "commit", "GroupMetadata": "group record"}
 # The fields of a header that the figure breaks without a kernel: the last byte of each, counted from the batch.
@@ -86,7 +92,7 @@ class Segment(Figure):
         title = "A segment: batches and what their checksums cover"
         typed = FreeInput("break a byte (position=hex)", _EXAMPLE)
         narrow = squeeze_right(_BAR_LEFT - 4, self._height, 0.46)
-        return Content.draw(title, self._height, controls, draw, free_input=typed, legend=_LEGEND, narrow=narrow)
+        return Content.draw(title, self._height, controls, draw, free_input=typed, narrow=narrow)
 
     def _describe(self, broken: ByteChange) -> str:
         return f"byte {broken.position}, {self._name_place(broken.position)}"
@@ -100,10 +106,9 @@ class Segment(Figure):
         return name if name == "after the checksum" else f"part of the {name}"
 
     def _draw(self, broken: ByteChange | None, recovery: Recovery, moment: int) -> Scene:
-        heads = ((4, "byte"), (_OFFSET_LEFT, "offset"), (_BAR_LEFT, "the batch, to scale"))
-        marks: list[Mark] = [Label(f"head {name}", x, 14, name, tone=Tone.MUTED, size=11) for x, name in heads]
+        marks: list[Mark] = [Label(f"head {name}", x, 12, name, side, Tone.MUTED, 11) for x, name, side in _HEADS]
         text = []
-        scale = _BAR_WIDTH / max(batch.size for batch in self.batches)
+        scale = _COVERED_WIDTH / (max(batch.size for batch in self.batches) - CRC_FROM)
         kept_count = len(recovery.kept)
         row = min(kept_count, len(self.batches) - 1) if moment == 1 else kept_count * (moment // 2)
         seconds = min(max(_SECONDS_PER_BATCH * row, _SECONDS_OF_A_MOVE), _MOST_SECONDS)
@@ -114,17 +119,17 @@ class Segment(Figure):
             now = recovery.kept[number] if number < kept_count else None
             is_broken = broken is not None and self._find_batch(broken.position) is batch
             result, tone = _describe_result(moment, number, kept_count, batch, now, is_broken=is_broken)
-            marks += _draw_batch(batch, number, y, scale, is_cut=is_cut)
             # The result comes when the frame leaves the batch, and "cut away" after the batch has fallen.
             share = min(number + 1, row) / max(row, 1)
             delay = seconds * share - _SECONDS_OF_A_MOVE if moment == 1 else 0.3 * is_cut
-            frame = (_RESULT_LEFT, y + 14, result, "start", tone, 11)
+            marks += _draw_batch(batch, number, y, scale, Tone.DEAD if is_cut else tone, delay)
+            frame = (_RESULT_LEFT, y + 16, result, "start", tone, 11)
             marks.append(Label(f"result {number}{' cut' * is_cut}", *frame, is_bold=True, delay=delay))
             for x, name, words in ((4, "byte", str(batch.position)), (_OFFSET_LEFT, "offset", _list_offsets(batch))):
-                marks.append(Label(f"{name} {number}", x, y + 14, words, size=11))
+                marks.append(Label(f"{name} {number}", x, y + 16, words, size=11))
             if broken and is_broken:
-                sign_x = _BAR_LEFT + (broken.position - batch.position + 0.5) * scale - 6
-                marks.append(Box("broken", sign_x, y - 8, 12, 13, ("✗",), Tone.ERROR, 11, is_bold=True))
+                left = _find_byte(broken.position - batch.position, scale) - 7
+                marks.append(Box("broken", left, y + 4, 14, 15, ("✗",), Tone.ERROR, 12, is_bold=True))
             if result:
                 text.append(f"{_format_offsets(batch)} at byte {batch.position}: {result}")
         if broken:
@@ -132,7 +137,7 @@ class Segment(Figure):
         if moment == 2 and recovery.reason:
             y = _HEAD_HEIGHT + kept_count * _ROW_HEIGHT
             end = f"the file now ends at byte {self.batches[kept_count].position}"
-            marks.append(Label("end", 4, y + 12, end, tone=Tone.NEW, size=11, is_bold=True))
+            marks.append(Label("end", 4, y + 14, end, tone=Tone.NEW, size=11, is_bold=True))
             text.append(f"reason: {recovery.reason}")
         caption = self._make_caption(broken, recovery, moment)
         line = self._name_state(broken, recovery, moment)
@@ -198,17 +203,27 @@ def _choose_bytes(data: bytes, batches: Sequence[Batch]) -> list[ByteChange]:
     return [ByteChange("file", position, data[position] ^ 1) for position in dict.fromkeys(positions)]
 
 
-def _draw_batch(batch: Batch, number: int, y: float, scale: float, *, is_cut: bool) -> Iterator[Mark]:
-    outside = CRC_POSITION * scale
-    covered = CRC_FROM * scale
-    width = batch.size * scale
-    tone = Tone.DEAD if is_cut else Tone.PLAIN
-    yield Box(f"outside {number}", _BAR_LEFT, y, outside, _BAR_HEIGHT, tone=tone, is_dashed=True, is_hollow=True)
-    yield Box(f"checksum {number}", _BAR_LEFT + outside, y, covered - outside, _BAR_HEIGHT, tone=tone, is_solid=True)
-    frame = (_BAR_LEFT + covered, y, width - covered, _BAR_HEIGHT)
-    yield Box(f"covered {number}", *frame, tone=tone, is_gone=is_cut)
-    x = _BAR_LEFT + 8 + (covered if width > _BAR_WIDTH / 2 else width)
-    yield Label(f"words {number}", x, y + 14, _find_words(batch), tone=tone, size=11)
+def _find_byte(index: int, scale: float) -> float:
+    """Return where a byte of a batch is."""
+    outside, checksum = _START_WIDTHS
+    if index < CRC_POSITION:
+        return _BAR_LEFT + (index + 0.5) / CRC_POSITION * outside
+    if index < CRC_FROM:
+        return _BAR_LEFT + outside + (index - CRC_POSITION + 0.5) / (CRC_FROM - CRC_POSITION) * checksum
+    return _COVERED_LEFT + (index - CRC_FROM + 0.5) * scale
+
+
+def _draw_batch(batch: Batch, number: int, y: float, scale: float, tone: Tone, delay: float) -> Iterator[Mark]:
+    outside, checksum = _START_WIDTHS
+    width = (batch.size - CRC_FROM) * scale
+    is_cut = tone is Tone.DEAD
+    style: dict[str, Any] = {"is_dashed": True, "is_hollow": True, "tone": Tone.DEAD if is_cut else Tone.PLAIN}
+    yield Box(f"outside {number}", _BAR_LEFT, y, outside - 2, _BAR_HEIGHT, **style)
+    style = {"tone": tone, "is_gone": is_cut, "delay": delay}
+    yield Box(f"checksum {number}", _BAR_LEFT + outside, y, checksum - 2, _BAR_HEIGHT, **style)
+    yield Box(f"covered {number}", _COVERED_LEFT, y, width, _BAR_HEIGHT, **style)
+    x = _COVERED_LEFT + 8 + (0 if width > _COVERED_WIDTH / 2 else width)
+    yield Label(f"words {number}", x, y + 16, _find_words(batch), tone=Tone.DEAD if is_cut else Tone.PLAIN, size=11)
 
 
 def _find_words(batch: Batch) -> str:

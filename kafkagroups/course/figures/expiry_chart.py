@@ -14,7 +14,7 @@ from typing import Any
 from kafkagroups.coordinator import GroupCoordinator
 from kafkagroups.course.broker import start_broker
 from kafkagroups.course.figures.figure import Content, Control, Figure, squeeze_right
-from kafkagroups.course.figures.marks import WIDTH, Arrow, Box, Label, Line, Mark, Scene, Tone
+from kafkagroups.course.figures.marks import Arrow, Box, Label, Line, Mark, Scene, Tone
 from kafkagroups.course.group_life import GroupLife
 from kafkagroups.course.small_logs import DAY_MS, HOUR_MS, START_MS
 from kafkagroups.records.offset_commit import OffsetCommitKey
@@ -94,12 +94,13 @@ def _read_deletion_day(broker: GroupCoordinator, group: str) -> int | None:
 _DAYS = (0, 2, 3, 4, 5, 7, 9, 11, 12, 16)
 """The steps: every day on which something can happen."""
 _SHOWN_DAYS = 18
-_DAY_WIDTH = 29
+_LEFT = 122
+_DAY_WIDTH = 24
 _SECONDS_PER_DAY = 0.25
 _AXIS_TOP = 38
-_BOTTOM = 258
-_TITLE_TOPS = {"the group": 68, "since the commit": 110, "since Empty": 152, "Kafka 1.0.1": 194, "Kafka 2.4+": 236}
-_BAR_HEIGHT = 16
+_BOTTOM = 252
+_ROW_TOPS = {"the group": 52, "since the commit": 97, "since Empty": 132, "Kafka 1.0.1": 181, "Kafka 2.4+": 216}
+_BAR_HEIGHT = 24
 _SIZE = 11
 _VERSIONS = {"Kafka 1.0.1": "1.0.1", "Kafka 2.4+": "3.9.2"}
 _HUES = {"since the commit": "A", "since Empty": "B"}
@@ -152,12 +153,12 @@ class ExpiryChart(Figure):
             choose("retention", "retention", tuple(f"{days} days" for days in _RETENTIONS)),
         )
         title = "The two clocks of an offset of a classic group (orders-0)"
-        narrow = squeeze_right(_find_x(0), _BOTTOM, 0.615)
+        narrow = squeeze_right(_LEFT - 9, _BOTTOM, 0.505)
         super().__init__(Content.draw(title, _BOTTOM, controls, draw, narrow=narrow))
 
 
 def _find_x(day: float) -> float:
-    return 8 + day * _DAY_WIDTH
+    return _LEFT + day * _DAY_WIDTH
 
 
 def _draw(step: int, case: _Case) -> Scene:
@@ -177,40 +178,41 @@ def _draw(step: int, case: _Case) -> Scene:
     x = _find_x(today)
     # The line of today and the arrows are behind the bars and the words.
     line_of_today = Arrow("today", x, 19, x, _BOTTOM - 2, Tone.NEW, has_head=False, duration=seconds)
-    marks: list[Mark] = [line_of_today, *_draw_axis()]
+    marks: list[Mark] = [line_of_today, *_draw_axis(today)]
     marks += [replace(mark, delay=seconds) for mark in rows if isinstance(mark, Arrow)]
     marks += [replace(mark, duration=seconds) for mark in rows if isinstance(mark, Box)]
     marks.append(Box("flag", max(x - 22, 0), 2, 44, 17, ("today",), Tone.NEW, _SIZE, is_bold=True, duration=seconds))
     marks += [replace(mark, delay=seconds) for mark in rows if isinstance(mark, Label)]
     text += [f"{mark.key}: {mark.text}" for mark in rows if isinstance(mark, Label) and mark.tone is not Tone.ERROR]
-    for name, top in _TITLE_TOPS.items():
-        marks.append(Label(f"title {name}", 4, top - 7, name, is_bold=True, keeps_width=True))
+    for name, top in _ROW_TOPS.items():
+        marks.append(Label(f"title {name}", 4, top + 9, name, is_bold=True, keeps_width=True))
     fate = f"deleted in {' and '.join(deleted)}" if deleted else "the offset exists"
     line = Line(f"Day {today}: {'nothing is committed' if today < case.commit_day else fate}")
     return Scene(tuple(marks), _explain(today, case), tuple(text), lines=(line,))
 
 
-def _draw_axis() -> Iterator[Mark]:
-    yield Label("axis", WIDTH - 4, _AXIS_TOP - 4, "day", "end", Tone.MUTED, _SIZE)
+def _draw_axis(today: int) -> Iterator[Mark]:
+    yield Label("axis", 4, _AXIS_TOP - 4, "day", tone=Tone.MUTED, size=_SIZE, keeps_width=True)
     for day in range(_SHOWN_DAYS):
         x = _find_x(day)
-        yield Label(f"day {day}", x, _AXIS_TOP - 4, str(day), "middle", Tone.MUTED, _SIZE)
+        if day == today or (day % 2 == 0 and abs(day - today) > 1):
+            yield Label(f"day {day}", x, _AXIS_TOP - 4, str(day), "middle", Tone.MUTED, _SIZE)
         yield Arrow(f"tick {day}", x, _AXIS_TOP, x, _AXIS_TOP + 6, Tone.MUTED, has_head=False)
 
 
 def _draw_bar(row: str, key: str, start: float, end: float, **style: Any) -> Box:
-    frame = (_find_x(start), _TITLE_TOPS[row], max(end - start, 0) * _DAY_WIDTH, _BAR_HEIGHT)
+    frame = (_find_x(start), _ROW_TOPS[row], max(end - start, 0) * _DAY_WIDTH, _BAR_HEIGHT)
     return Box(f"{row} {key}", *frame, size=_SIZE, **style)
 
 
-def _draw_words(row: str, words: str, tone: Tone = Tone.PLAIN) -> Label:
-    return Label(row, WIDTH - 4, _TITLE_TOPS[row] - 7, words, "end", tone, _SIZE)
+def _draw_words(row: str, words: str, tone: Tone = Tone.MUTED) -> Label:
+    return Label(row, 4, _ROW_TOPS[row] + 23, words, tone=tone, size=_SIZE, keeps_width=True)
 
 
 def _draw_members(today: int, members: Members) -> Iterator[Box | Label]:
     leaves_on = members.leaves_on if members.topic else 0
     is_there = leaves_on is None or today < leaves_on
-    yield _draw_bar("the group", "member", 0, today if leaves_on is None else min(today, leaves_on), is_solid=True)
+    yield _draw_bar("the group", "member", 0, today if leaves_on is None else min(today, leaves_on))
     if leaves_on is not None and not is_there:
         yield _draw_bar("the group", "empty", leaves_on, today, is_dashed=True, is_hollow=True)
     empty = f"Empty since day {leaves_on}" if members.topic else "never has members"
@@ -220,7 +222,7 @@ def _draw_members(today: int, members: Members) -> Iterator[Box | Label]:
 def _draw_clock(row: str, today: int, start: int | None, retention: int) -> Iterator[Box | Label]:
     if start is None or today < start:
         words = "does not run" if start is None else f"starts on day {start}"
-        yield _draw_words(row, words, Tone.MUTED)
+        yield _draw_words(row, words)
         return
     end = start + retention
     yield _draw_bar(row, "frame", start, end, is_dashed=True, is_hollow=True, hue=_HUES[row])
@@ -232,9 +234,9 @@ def _draw_offset(row: str, today: int, deletion_day: int | None, case: _Case) ->
     """The bar of the offset ends on the day of its deletion, and fades."""
     start = case.commit_day
     if today < start:
-        yield _draw_words(row, "no offset yet", Tone.MUTED)
+        yield _draw_words(row, "no offset yet")
     elif deletion_day is None or today < deletion_day:
-        yield _draw_bar(row, "offset", start, today, tone=Tone.LIVE, is_solid=True)
+        yield _draw_bar(row, "offset", start, today, tone=Tone.LIVE)
         yield _draw_words(row, "the offset exists")
     else:
         clock = case.find_clock(row, deletion_day)
@@ -242,7 +244,7 @@ def _draw_offset(row: str, today: int, deletion_day: int | None, case: _Case) ->
         words = f"✗ deleted on day {deletion_day}"
         yield replace(_draw_words(row, words, Tone.ERROR), key=f"{row} deletion", is_bold=True)
         x = _find_x(deletion_day) + 4
-        yield Arrow(f"{row} end", x, _TITLE_TOPS[clock] + _BAR_HEIGHT, x, _TITLE_TOPS[row], Tone.ERROR)
+        yield Arrow(f"{row} end", x, _ROW_TOPS[clock] + _BAR_HEIGHT, x, _ROW_TOPS[row], Tone.ERROR)
 
 
 def _explain(today: int, case: _Case) -> str:

@@ -28,7 +28,8 @@ _SHOWN_BYTES = (11, 8)
 _HUE_BY_KIND = {"count": "kind-1", "text": "kind-5", "number": "kind-6"}
 _LEGEND = (
     *(Box(kind, *KEY, hue=hue) for kind, hue in _HUE_BY_KIND.items()),
-    Box("what the reader takes for one field", 0, 8, 18, _STRIP_HEIGHT, tone=Tone.ERROR, is_solid=True),
+    Box("how far the reader is", 0, 0, 3, 14, tone=Tone.NEW, is_solid=True),
+    Box("what it takes for one field", 0, 8, 18, _STRIP_HEIGHT, tone=Tone.ERROR, is_solid=True),
 )
 _CHANGE = re.compile(r"\s*(?:(?P<part>[a-z]+)\s+)?(?P<position>[0-9]{1,9})\s*=\s*(?P<byte>[0-9a-fA-F]{1,2})\s*")
 
@@ -129,8 +130,9 @@ def draw_block(number: int, place: Place, data: bytes, value: str, tone: Tone, *
     most = int((place.width - 4) / measure_text("0", _SIZE))
     lines = (_find_label(span), data[: place.shown].hex(" ") + rest, shorten(value, most))
     frame = (place.x, place.y, place.width, _BLOCK_HEIGHT)
-    box = Box(f"block {number}", *frame, lines, tone, _SIZE, hue=_HUE_BY_KIND[kind], choice=("field", number))
-    return replace(box, is_bold=tone not in (Tone.PLAIN, Tone.MUTED), is_hollow=not is_read)
+    style: dict[str, Any] = {"hue": _HUE_BY_KIND[kind] if is_read else "", "choice": ("field", number)}
+    is_bold = tone not in (Tone.PLAIN, Tone.MUTED)
+    return Box(f"block {number}", *frame, lines, tone, _SIZE, is_bold=is_bold, **style)
 
 
 def draw_changed_byte(place: Place, position: int, byte: int) -> Iterator[Mark]:
@@ -158,7 +160,12 @@ def draw_reader(places: Sequence[Place], selected: int, size: int) -> Iterator[B
             style: dict[str, Any] = {"hue": _HUE_BY_KIND[_find_kind(span)], "is_solid": True}
             delay = (place.y - last.y) / _ROW_HEIGHT * _SECONDS_PER_ROW
             yield Box(f"reach {selected} {place.span.start}", *frame, **style, delay=delay)
-    yield Box("cut", last.x + last.width + 1, last.y - 2, 2, _BLOCK_HEIGHT + 6, tone=Tone.NEW, is_solid=True)
+    yield _draw_head(last, last.width + 1)
+
+
+def _draw_head(place: Place, distance: float) -> Box:
+    """Return the bar behind the last byte that was read."""
+    return Box("head", place.x + distance, place.y, 3, _BLOCK_HEIGHT + 5, tone=Tone.NEW, is_solid=True)
 
 
 def narrow_rows(places: Sequence[Place]) -> Iterator[Part]:
@@ -179,8 +186,12 @@ def narrow_rows(places: Sequence[Place]) -> Iterator[Part]:
         top = bottom
 
 
-def draw_cuts(places: Sequence[Place], spans: Sequence[Span]) -> Iterator[Box]:
-    """Yield a strip below the bytes that a reader takes for each of these fields."""
+def draw_cuts(places: Sequence[Place], spans: Sequence[Span], read: Span | None) -> Iterator[Box]:
+    """Yield a strip below the bytes that a reader takes for each of these fields, and a bar behind those of `read`."""
+    for place in places:
+        start = place.span.start
+        if read is not None and place.span.part == read.part and start < read.end <= place.span.end:
+            yield _draw_head(place, (read.end - start) / (place.span.end - start) * place.width)
     for span, (number, place) in product(spans, enumerate(places)):
         block = place.span
         start = max(span.start, block.start)
@@ -322,7 +333,8 @@ class RecordRibbon(Figure):
 
     def _draw_change(self, marks: list[Mark], selected: int, change: ByteChange, reading: Reading) -> Scene:
         misread = [span for span in reading.spans if self._written.get((span.part, find_name(span))) != span.text]
-        marks += draw_cuts(self._places, [span for span in misread if _has_reached(self.spans[selected], span)])
+        reached = [span for span in misread if _has_reached(self.spans[selected], span)]
+        marks += draw_cuts(self._places, reached, _find_read(self.spans[selected], reading))
         names = self._written | reading.value_by_name
         pairs = ((name, self._written.get(name), reading.value_by_name.get(name)) for name in names)
         wrong = [f"{name[1]}: {_show(old)} → {_show(new)}" for name, old, new in pairs if old != new]
@@ -349,7 +361,7 @@ class RecordRibbon(Figure):
     def _tell_field(self, span: Span, reading: Reading) -> tuple[Line, Line]:
         """Return what a reader takes for this field, and from where."""
         name = find_name(span)
-        read = next((each for each in reading.spans if (each.part, find_name(each)) == (span.part, name)), None)
+        read = _find_read(span, reading)
         where = f"It was written to {_format_range(span)}"
         if read is None:
             return Line(f"Field {name}: nothing left", Tone.ERROR), Line(where)
@@ -365,6 +377,12 @@ def _read(bytes_by_part: Mapping[str, bytes]) -> Reading:
     except InvalidRecord as error:
         field = f"{error.field}: " if error.field else ""
         return Reading(split_before_error(error, *pair, DEFAULT_DIALECT), field + error.reason)
+
+
+def _find_read(span: Span, reading: Reading) -> Span | None:
+    """Return what a reader takes for this field."""
+    name = find_name(span)
+    return next((each for each in reading.spans if (each.part, find_name(each)) == (span.part, name)), None)
 
 
 def _has_reached(selected: Span, span: Span) -> bool:

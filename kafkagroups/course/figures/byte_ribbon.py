@@ -29,7 +29,7 @@ _HUE_BY_KIND = {"count": "kind-1", "text": "kind-5", "number": "kind-6"}
 _LEGEND = (
     *(Box(kind, *KEY, hue=hue) for kind, hue in _HUE_BY_KIND.items()),
     Box("how far the reader is", 0, 0, 3, 14, tone=Tone.NEW, is_solid=True),
-    Box("what it takes for one field", 0, 8, 18, _STRIP_HEIGHT, tone=Tone.ERROR, is_solid=True),
+    Box("taken as one field", 0, 8, 18, _STRIP_HEIGHT, tone=Tone.ERROR, is_solid=True),
 )
 _CHANGE = re.compile(r"\s*(?:(?P<part>[a-z]+)\s+)?(?P<position>[0-9]{1,9})\s*=\s*(?P<byte>[0-9a-fA-F]{1,2})\s*")
 

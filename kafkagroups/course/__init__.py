@@ -55,7 +55,6 @@ from kafkagroups.course.group_life import (
 )
 from kafkagroups.course.lesson_folders import find_data, link_older_segments, make_scratch_folder, run_command
 from kafkagroups.course.log_lines import hexdump, print_protocol_lines, read_lines, read_record, read_string
-from kafkagroups.course.log_parts import list_part_results, load_described_log, merge_in_random_order
 from kafkagroups.course.predictions import fold, reveal
 from kafkagroups.course.rescue_broker import rescue_into_new_broker, show_worked_rescue
 from kafkagroups.course.small_logs import copy_failing_partition

@@ -270,7 +270,7 @@ course.check("end_of_join", end_of_join)
 # %% [markdown]
 # ## All rows in one figure
 #
-# Here are all 20 rows, but with sessions of only **10 seconds**. The upper half shows who reads each partition. The lower half shows what each member waits for (a JoinGroup *for others*, a SyncGroup *for the leader*), its signs of life, and at the bottom what the event appends to the log:
+# Here are all 20 rows, but with sessions of only **10 seconds**. The first strip shows who reads, and the second one the state of the group. Each member has a lane with what it reads or waits for (a JoinGroup waits *for others*, a SyncGroup *for the leader*), and below it its signs of life. At the bottom is what the event appends to the log:
 #
 # 1. When does nobody read?
 # 2. The dashed bar of a member shows how much of its session has passed. What sets it back to zero?

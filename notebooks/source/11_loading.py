@@ -80,7 +80,7 @@ for version, groups in loaded.items():
 #
 # How does a load know which groups exist? A running coordinator of 4.x creates a group when it stores the group's first commit, and a load does the same: one record of an offset is enough to make the group. This matters for a *simple group*, whose consumers choose their partitions themselves: it has offsets, but no group record. After the load, it is there, and `Empty`.
 #
-# The figure shows two loads of one log, by 4.3.1 and by 3.9.2. First follow 4.3.1 to the end. Then give record 8 a value of zero bytes, which no load can read, and compare the answers. Colour shows what the last record changed. `≠` marks a group that only one of the two has now. (3.9.2 makes its groups at the end of the load.)
+# The figure shows two loads of one log, by 4.3.1 and by 3.9.2. First follow 4.3.1 to the end. Then give record 8 a value of zero bytes, which no load can read, and compare the answers. Each group has its colour, and a blue border shows what the last record changed. `≠` marks a group that only one of the two has now, because 3.9.2 makes its groups at the end of the load.
 
 # %%
 # figure

@@ -252,7 +252,7 @@ def place_keys(legend: Sequence[Box], y: float) -> Iterator[Mark]:
     """Yield the marks of a legend in one row, for an image. On a page, they stand below the picture, and wrap."""
     x = 4.0
     for box in legend:
-        yield replace(box, x=x, y=y - 11)
+        yield replace(box, x=x, y=y - 4 - box.height / 2)
         yield Label(f"{box.key} words", x + 23, y, box.key, size=11)
         x += 37 + measure_text(box.key, 11)
 

@@ -4,6 +4,7 @@
 const SVG = "http://www.w3.org/2000/svg";
 const LINE_HEIGHT = 1.3; // As in marks.py, like the next one.
 const CORNER = 6;
+const HATCH = 6; // The distance of the lines.
 const LEAST_SIZE = 12; // The least size of a text in a narrow column, in pixels.
 const MOST_SEGMENTS = 4; // More alternatives than these are a drop-down list.
 const LONG_OPTIONS = 80; // Alternatives with more characters than these stand in two columns.
@@ -65,6 +66,15 @@ function drawText(parent, x, y, text, mark, room = 1.15 * text.length * mark.siz
   }
 }
 
+function findHatch({ width, height }) {
+  let lines = "";
+  for (let start = HATCH; start < width + height; start += HATCH) {
+    const [left, right] = [Math.max(0, start - height), Math.min(width, start)];
+    lines += `M${left} ${start - left}L${right} ${start - right}`;
+  }
+  return lines;
+}
+
 // A rectangle that was there before stays, so the style sheet changes its size and its colours step by step.
 function drawBox(group, box, rectangle) {
   rectangle ??= makeElement(group, "rect");
@@ -72,9 +82,9 @@ function drawBox(group, box, rectangle) {
   rectangle.setAttribute("width", box.width);
   rectangle.setAttribute("height", box.height);
   rectangle.style.strokeDasharray = box.is_dashed ? "3 3" : "3 0"; // No "none": the dashes come step by step.
-  if (box.hatch) {
-    const className = group.mark && !group.mark.hatch ? "kg-late" : "";
-    makeElement(group, "path", { d: box.hatch, class: className, "clip-path": `inset(0 calc(100% - ${box.width}px) 0 0 round ${CORNER}px)` });
+  if (box.is_gone) {
+    const className = group.mark && !group.mark.is_gone ? "kg-late" : "";
+    makeElement(group, "path", { d: findHatch(box), class: className, "clip-path": `inset(0 round ${CORNER}px)` });
   }
   const lines = box.lines ?? [];
   const first = box.height / 2 - ((lines.length - 1) * box.size * LINE_HEIGHT) / 2 + box.size * 0.35;

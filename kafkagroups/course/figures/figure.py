@@ -30,7 +30,6 @@ from kafkagroups.course.figures.marks import (
     Scene,
     draw_svg,
     encode_data_address,
-    find_hatch,
     find_hue,
     style_sheet,
 )
@@ -222,7 +221,5 @@ def _mark_to_json(mark: Mark) -> dict[str, Any]:
     data = {"kind": type(mark).__name__.lower(), **asdict(mark)}
     if isinstance(mark, Box) and mark.hue:
         data["hue"] = f"kg-hue-{find_hue(mark.hue)}"
-    if isinstance(mark, Box) and mark.is_gone:
-        data["hatch"] = find_hatch(mark)
     # Apart from places, only what differs from the default, because a figure has thousands of marks.
     return {name: value for name, value in data.items() if value or name in _PLACES}

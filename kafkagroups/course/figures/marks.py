@@ -237,7 +237,7 @@ def measure_text(text: str, size: float) -> float:
     return len(text) * size * CHARACTER_WIDTH
 
 
-def find_hatch(box: Box) -> str:
+def _find_hatch(box: Box) -> str:
     starts = range(_HATCH_DISTANCE, int(box.width + box.height), _HATCH_DISTANCE)
     ends = [(start, max(0, start - box.height), min(box.width, start)) for start in starts]
     return "".join(f"M{left:g} {start - left:g}L{right:g} {start - right:g}" for start, left, right in ends)
@@ -322,7 +322,7 @@ def _draw_box(box: Box, colours: Colours) -> Iterator[str]:
     place |= {"stroke": line, "stroke_width": line_width, "stroke_dasharray": "3 3" if box.is_dashed else None}
     yield _draw("rect", **place, fill=fill, fill_opacity=0.4 if box.is_gone else None)
     if box.is_gone:
-        hatch = {"transform": f"translate({_format(box.x)} {_format(box.y)})", "d": find_hatch(box), "fill": "none"}
+        hatch = {"transform": f"translate({_format(box.x)} {_format(box.y)})", "d": _find_hatch(box), "fill": "none"}
         yield _draw("path", **hatch, stroke=colours.line, stroke_width="0.75", opacity="0.4")
     first = box.y + box.height / 2 - (len(box.lines) - 1) * box.size * LINE_HEIGHT / 2 + box.size * 0.35
     for number, text in enumerate(box.lines):

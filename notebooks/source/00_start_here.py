@@ -20,7 +20,7 @@
 #
 # ## Is your set-up right?
 #
-# This page is a notebook. Click the next cell and press **Shift + Enter** to run it. You can skip most code; what matters is the output. Each line must say `ok`; a line that does not tells you how to repair it.
+# This page is a notebook. Click the next cell and press **Shift + Enter** to run it. You can skip most code; what matters is the output. Each line must say `ok`. If one does not, it says how to repair what is wrong.
 
 # %%
 from kafkagroups.cli import doctor
@@ -118,7 +118,7 @@ course.check("next_record", next_record)
 #
 # ## Auto commit
 #
-# Many programs have no line 10, because auto commit is on by default (`enable.auto.commit=true`). Then `poll` itself commits, but not more often than every 5 seconds:
+# Many programs have no line 10, because auto commit is on by default (`enable.auto.commit=true`). Then `poll` itself commits, if the last commit is at least 5 seconds old. Suppose that it is:
 #
 # ```
 #  poll()       returns the records 0 to 16
@@ -204,7 +204,7 @@ course.check("home_of_promo", home_of_promo)
 # %% [markdown]
 # ## Two coordinators
 #
-# The code in a broker that manages groups is called the *group coordinator*. Kafka 4.0 has a new one, so this course speaks of two. The lessons teach the [*new coordinator*](../docs/handbook/glossary.md#new-coordinator) of 4.x; a section near the end of each lesson says what the [*classic coordinator*](../docs/handbook/glossary.md#classic-coordinator), up to 3.9, does differently. The notebooks do not run Kafka: they contain a *model* of each coordinator, a Python program that follows its rules.
+# The coordinator of a group is a broker. The code in this broker that manages groups is called the *group coordinator*. Kafka 4.0 has a new one, so this course speaks of two. Both manage the groups of this page, which are *classic groups*; only the new one also manages the groups of the new protocol (lesson 13). The lessons teach the [*new coordinator*](../docs/handbook/glossary.md#new-coordinator) of 4.x; a section near the end of each lesson says what the [*classic coordinator*](../docs/handbook/glossary.md#classic-coordinator), up to 3.9, does differently. The notebooks do not run Kafka: they contain a *model* of each coordinator, a Python program that follows its rules.
 
 # %% [markdown]
 # ## The same bytes, the same answers

@@ -51,8 +51,8 @@ course.hexdump(value)
 # | 29 | 19 | tagged fields | the topic id |
 #
 # - **Numbers** are *big-endian*: the high byte comes first. Hex 23 is 2 · 16 + 3 = 35.
-# - **Metadata** is a text that a client may store with its offset. Its length plus one stands before it: `07` means six bytes, and `00` no text (null). This number is a *uvarint*, which takes one byte up to 127 and more bytes above (lesson 03).
-# - A partition's [**leader**](../docs/handbook/glossary.md#leader-of-a-partition) is the broker that accepts its writes. Each new leader raises the partition's [**leader epoch**](../docs/handbook/glossary.md#leader-epoch); the record contains that of `orders-0` (not of `__consumer_offsets`). Lesson 05 shows what a consumer does with it.
+# - **Metadata** is a text that a client may store with its offset. Before the text stands its length plus one, so `07` means six bytes. `00` means that there is no text (null). This number is a *uvarint*: numbers up to 127 take one byte, and larger ones more (lesson 03).
+# - A partition's [**leader**](../docs/handbook/glossary.md#leader-of-a-partition) is the broker that accepts its writes. Each new leader raises the partition's [**leader epoch**](../docs/handbook/glossary.md#leader-epoch). The one in this record belongs to `orders-0`, the partition that the group reads. Lesson 05 shows what a consumer does with it.
 # - **Tagged fields** are optional fields at the end. Here `01` says that there is one such field, `00` is its number (the tag), and `10` is its length, 16 bytes. Tag 0 is the id of the topic. It is needed because a topic that is deleted and created again has the same name, but another id.
 
 # %% [markdown]
@@ -181,7 +181,7 @@ for member in group.members:
 #
 # ## What the record does not contain
 #
-# The record contains the time at which the group's state last changed, but **not the state itself**. A broker that reads the record after a crash therefore looks at the members:
+# A group is in a *state*, for example `Stable` or `Empty` (lesson 06). The record contains the time at which the state last changed, but **not the state itself**. A broker that reads the record after a crash therefore looks at the members:
 #
 # - A group with members is `Stable`. Before the crash, it may have been in the middle of a rebalance, but the log does not show that: it has only the members of the last finished rebalance.
 # - A group without members is `Empty`.
@@ -200,28 +200,6 @@ for member in group.members:
 # | 4 | 4.1 and later | texts with a uvarint; tagged fields, one of which is the topic id (up to 4.3, a commit in a transaction has no topic id) |
 #
 # A cluster is upgraded one broker at a time, so a broker may have to load what a newer one has written. This works, because 3.9 and 4.0 can read version 4, although they do not write it. The handbook has [all fields](../docs/handbook/records-offsets.md).
-#
-# ## One exception: a commit with a retention time
-#
-# An old client can send a *retention time* with its commit: how long the broker must keep the offset. The broker adds it to the time of the commit, and stores the sum as the expire timestamp. The group `stock-audit` sent a commit with a retention time of 3 seconds to the 4.3.1 broker.
-#
-# *Predict*: which value version did the broker write for this commit?
-
-# %%
-# prediction
-version_of_stock_audit = ...
-
-# %%
-audit = kg.decode(*course.read_record(course.find_data("harbour/4.3.1/__consumer_offsets-22"), 0))
-
-course.reveal("version_of_stock_audit", version_of_stock_audit, audit.value_version)
-
-# %% [markdown]
-# <details><summary>Why?</summary>
-#
-# Only version 1 has a field for an expire timestamp. So if a commit has a retention time, every release since 0.9 writes version 1, and so does 4.3.1. Version 1 has no topic id.
-#
-# </details>
 #
 # ## A reader must know the version
 #
@@ -252,6 +230,29 @@ course.VersionOverlay()
 # | has a known type, and a null where a text must be | **stops the load** | the same |
 #
 # No broker writes the records of the last two rows, but a faulty program that is allowed to write to the topic can. Because of one unreadable record, a 4.x broker refuses every request about **all** groups of the partition. Lesson 11 shows how you notice and repair a failed load.
+
+# %% [markdown]
+# ## One exception: a commit with a retention time
+#
+# An old client can send a *retention time* with its commit: how long the broker must keep the offset. The broker adds it to the time of the commit, and stores the sum as the expire timestamp. The group `stock-audit` sent a commit with a retention time of 3 seconds to the 4.3.1 broker.
+#
+# *Predict*: which value version did the broker write for this commit?
+
+# %%
+# prediction
+version_of_stock_audit = ...
+
+# %%
+audit = kg.decode(*course.read_record(course.find_data("harbour/4.3.1/__consumer_offsets-22"), 0))
+
+course.reveal("version_of_stock_audit", version_of_stock_audit, audit.value_version)
+
+# %% [markdown]
+# <details><summary>Why?</summary>
+#
+# Only version 1 has a field for an expire timestamp. So if a commit has a retention time, every release since 0.9 writes version 1, and so does 4.3.1. Version 1 has no topic id.
+#
+# </details>
 
 # %% [markdown]
 # ## Exercise for later: three records, one broker

@@ -144,7 +144,7 @@ with course.fold("moved", moved, sum(kg.partition_for(group, 50) != kg.partition
         print(f"{group:<12} of 50: {before:>2}   of 60: {after:>2}   {'stays' if before == after else 'other partition'}")
 
 # %% [markdown]
-# A group stays only if its hash has the same remainder for 50 and for 60. `billing` gets another, because 109829509 % 50 is 9 and 109829509 % 60 is 49. How often are the two remainders equal? Take the hashes 0 to 299. Up to 49, both remainders are the hash itself; from 50 on, they differ; then it repeats. So about one group in six stays.
+# A group stays only if its hash has the same remainder for 50 and for 60. `billing` gets another, because 109829509 % 50 is 9 and 109829509 % 60 is 49. How often are the two remainders equal? Of the hashes 0 to 299, only 0 to 49 have two equal remainders, and from 300 on, the remainders repeat. So 50 of 300 groups stay, about one in six.
 #
 # ## What a broker answers after that
 #
@@ -168,10 +168,10 @@ print_offsets("4.3.1", "new")
 # %% [markdown]
 # ## From 50 partitions to 60, step by step
 #
-# In the figure, each cell is a partition, and each dot is the commit of one of 128 groups: the 120 from above and the shop's 8, in colour. A **ring** is where brokers look for a group of the shop. You follow one group; a click on a name in the list chooses another one.
+# In the figure, each cell is a partition, and each dot is the commit of one of 128 groups: the 120 from above and the shop's 8, in colour. Each group of the shop also has a **ring**, in the cell in which brokers look for it. You follow one group; a click on a name in the list chooses another one.
 #
 # - The **blue cell** is the partition in which brokers look for this group.
-# - A **number** in a cell (50, 60 or 65) is a commit of the group, by a broker that counted so many partitions. A **dashed** one is old.
+# - The cell with the number 50, 60 or 65 contains a commit of the group, written while brokers counted so many partitions. If the number is **dashed**, the commit is left behind.
 #
 # See what restarted consumers find. The last step widens the topic again, to 65 partitions. Some groups then come back to their first partition, where brokers find the outdated commit. <span class="live-only">You can also type a name of your own.</span>
 

@@ -94,7 +94,7 @@ print(f"value  offset {record.value.offset}, metadata '{record.value.metadata}'"
 # %% [markdown]
 # ## The checksum
 #
-# Question 2: are the bytes intact? A broker that loses power can leave half a batch at the end of the file, and a disk can change a byte. So the header has a checksum, a *CRC-32C*: a number that is computed from all bytes of the batch that follow it. If one of them has changed, a reader computes another number. Half a batch fails even before that, at its length.
+# Question 2: are the bytes intact? A broker that loses power can leave half a batch at the end of the file, and a disk can change a byte. So the header has a checksum, a *CRC-32C*: a number that is computed from all bytes of the batch that follow it. If one of them has changed, a reader computes another number. With half a batch, the reader does not even reach the checksum, because the length says that bytes are missing.
 
 # %% [markdown]
 # ## After a wrong checksum
@@ -123,7 +123,7 @@ course.Segment(promo)
 #
 # In a crash, one byte of a segment changed on each of three disks. When the broker starts, it checks the batches. Which change does it **not** notice? The figure can test each one.
 #
-# - **A**: the last byte of a batch's length.
+# - **A**: the lowest byte of the field *length*.
 # - **B**: the last byte of a batch's leader epoch.
 # - **C**: the last byte of a committed offset inside a record.
 #
@@ -166,7 +166,7 @@ course.check("unnoticed_change", unnoticed_change)
 #
 # The *attributes* in the header are a sum of flags. Two of them matter here: hex 10 for a batch in a transaction, and hex 20 for a control batch. So `00 10` is a batch in a transaction, and `00 30` is a marker, which is both.
 #
-# The key of the marker begins at byte 66 of the batch: 61 bytes of header, and five bytes of the record before its key. The last two bytes of the key, 68 and 69, are the type of the marker: `00 00` means abort, and `00 01` means commit.
+# The key of the marker begins at byte 66 of the batch, after 61 bytes of header and five bytes of the record. It has four bytes: 66 and 67 are its version, and 68 and 69 the type of the marker: `00 00` means abort, and `00 01` means commit.
 
 # %% [markdown]
 # ## Exercise: the commit marker, in hex
@@ -205,7 +205,7 @@ except kg.InvalidRecord as error:
 # %% [markdown]
 # <details><summary>What does the program read?</summary>
 #
-# It reads the key of a commit marker as if it were the key of a record. It reads `00 00`, which is the marker's version, as record type 0, and `00 01` as the length of a group name, but no name follows.
+# It reads the key of a commit marker as if it were the key of a record: `00 00`, the marker's version, as record type 0, and `00 01`, the marker's type, as the length of a group name. But no name follows.
 #
 # Kafka's consumers skip control batches, and so must a program that reads the files: look at the header of a batch before you decode its records.
 #

@@ -43,7 +43,7 @@ print(f"records in the log: {appended}; the client's answer: {answer}")
 #
 # The coordinator now has two states in memory:
 #
-# - The **newest state** already has the offset 5. Requests that change the group use this state: if the group is deleted now, the 5 must be deleted, too.
+# - The **newest state** already has the offset 5. A request that changes the group uses this state. A deletion, for example, must also delete the 5, although it is not confirmed.
 # - The [**snapshot**](../docs/handbook/glossary.md#snapshot) is the last state that the replicas have confirmed, so it does not have the offset 5. The coordinator answers fetches from the snapshot.
 #
 # *Predict*: another client fetches the offset of `orders-0` now. Which offset does it receive? −1 means that nothing is committed.
@@ -96,7 +96,7 @@ course.CommitAndPowerCut()
 #
 # If the replicas have not confirmed a batch after 5 seconds (`offsets.commit.timeout.ms`), the commit **times out**: the client gets an error, although the record is in the log.
 #
-# *Predict*: 5 is committed, and the commit of 6 times out. Which offset does a fetch from this broker return? And which offset does the next broker return, if its copy of the log has the record of 6? Write a pair, for example `(1, 2)`. (In the table, `log ←` marks a record that the broker wrote, and *waits, then* an answer that came later.)
+# *Predict*: 5 is committed, and the commit of 6 times out. Which offset does a fetch from this broker return? And which offset does the next broker return, if its copy of the log has the record of 6? Write a pair, for example `(1, 2)`.
 
 # %%
 # prediction
@@ -124,6 +124,8 @@ with course.fold("this_and_next", this_and_next, (this_broker, next_broker)):
     display(late)
 
 # %% [markdown]
+# How to read such a table: after `log ←` stands a record that the broker wrote, and after *waits, then* an answer that came later. If a row has only one answer, both versions give it.
+#
 # <details><summary>Why two different offsets?</summary>
 #
 # The error does not take the record out of the log. This broker must not show 6, because the replicas have not confirmed it. In our example, the next broker happens to have the record, and it shows whatever is in its log.
@@ -181,7 +183,7 @@ with course.fold("this_and_next", this_and_next, (this_broker, next_broker)):
 # 4. the log had refused the batch?
 # 5. the commit had timed out, and the client had an error?
 #
-# Write five values in parentheses: 5, 6, or Python's `None` if it depends on whether the next leader's copy of the log has the record.
+# Write five values in parentheses: 5, 6, or `"?"` if it depends on whether the next leader's copy of the log has the record.
 
 # %%
 # exercise: after_the_crash
@@ -194,7 +196,7 @@ course.check("after_the_crash", after_the_crash)
 # %% [markdown]
 # ## Two commits on their way
 #
-# `commitAsync` does not wait, so two commits of one partition can be in flight together. Which one counts? The coordinator handles the requests of a partition of `__consumer_offsets` one after the other, so the records are in the log, and on every replica, in the order of the requests. But several threads deliver the confirmations, so the second commit's confirmation can arrive before the first one's.
+# `commitAsync` does not wait, so two commits of one partition can be in flight together. Which one counts? The coordinator handles the requests of a partition of `__consumer_offsets` one after the other, so the records are in the log, and on every replica, in the order of the requests. But several threads deliver the confirmations, so the coordinator may hear about the second commit before it hears about the first one.
 #
 # *Predict*: 6 is appended, then 7. The confirmation of 7 arrives first, then that of 6. Which offset does a fetch return at the end?
 

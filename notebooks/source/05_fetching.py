@@ -24,7 +24,7 @@
 # %% [markdown]
 # ## Question 1: who coordinates my group?
 #
-# Only the broker that leads the group's partition has the group in memory, and while the broker loads the partition, this memory is incomplete. If it answered "nothing committed" during the load, the consumer would start in the wrong place. So a leader that is still loading answers with an error, and a broker that is not the leader with another one. Here, a broker loses the leadership of the group's partition and gets it back:
+# Only the broker that leads the group's partition has the group in memory, and while the broker loads the partition, this memory is incomplete. If it answered "nothing committed" during the load, the consumer would start in the wrong place. So a leader that is still loading answers `COORDINATOR_LOAD_IN_PROGRESS`, and a broker that is not the leader answers `NOT_COORDINATOR`. Here, a broker loses the leadership of the group's partition and gets it back:
 
 # %%
 from kafkagroups import course
@@ -72,15 +72,6 @@ for answer in answers:
 # - **FindCoordinator** only looks up the partition's leader.
 # - **OffsetFetch** needs only the group's own partition, which was loaded between two of our requests.
 # - **ListGroups**, the list of a broker's groups, needs *all* partitions. **An empty list right after a start proves nothing**: before the load begins, the broker does not know which partitions it leads, and answers `NONE` with 0 groups.
-
-# %% [markdown]
-# ## All answers, in a failover
-#
-# Broker 1 leads partition 9, and dies. Step through the phases: in which of them does a client that asks for `billing` get no offset, and what does it do next? Then ask for the other groups, whose answers belong to the questions 2 and 3.
-
-# %%
-# figure
-course.Failover()
 
 # %% [markdown]
 # ## Question 2: where do I continue?
@@ -209,8 +200,8 @@ course.check("proof_of_loss", proof_of_loss)
 #
 # | if the coordinator answered | this could happen next |
 # |---|---|
-# | 5, the confirmed offset | The replicas confirm 6. Y begins at 5, and processes record 5 again, needlessly. |
-# | 6, the offset in flight | Y begins at 6. The broker crashes, and 6 is lost. If Y dies before it commits, Z begins at 5, although X and Y took it for done. |
+# | 5, the confirmed offset | Y begins at 5, and processes record 5 again, although the replicas confirm 6 a moment later. |
+# | 6, the offset in flight | Y begins at 6. But the broker crashes, and the record of 6 is lost. So Y works at a position that no broker has, and whoever comes after Y begins at 5 again. |
 #
 # So a coordinator of 4.x lets a stable fetch **wait** until the replicas have confirmed 6. Then 6 can no longer be lost:
 
@@ -294,6 +285,15 @@ course.check("get_offsets", get_offsets)
 # course.hint("get_offsets")
 
 # %% [markdown]
+# ## All answers, in a failover
+#
+# Here are the answers to the three questions together. Broker 1 leads partition 9, and dies. Step through the phases: in which of them does a client that asks for `billing` get no offset, and what does it do next? Then ask for the other groups.
+
+# %%
+# figure
+course.Failover()
+
+# %% [markdown]
 # ## Question 4: has the partition lost records that I have read?
 #
 # 1. Broker A leads `orders-0` in leader epoch 3, and writes up to 59. Broker B has copied up to 39.
@@ -315,7 +315,7 @@ course.check("get_offsets", get_offsets)
 #
 # The consumer asks B, with `OffsetForLeaderEpoch`, where epoch 3 ends. B has a list of epochs, each with its first offset: `[(0, 0), (3, 20), (4, 40)]`. Epoch 3 ends where epoch 4 begins, at 40. The consumer continues at the smaller of its offset and the end of the epoch, so at 40.
 #
-# **An epoch ends at the first offset of the next higher epoch in the list.** Asked where epoch 1 ends, which is not in the list because its leader wrote nothing, B answers 20: the next higher epoch in the list is 3. The highest epoch ends at the end of the log.
+# **An epoch ends at the first offset of the next higher epoch in the list.** Epoch 1 is not in the list, because its leader wrote nothing. If a consumer asks where epoch 1 ends, B answers 20, where the next higher epoch, 3, begins. The highest epoch ends at the end of the log.
 #
 # An offset that an operator has set with `kafka-consumer-groups.sh` has no leader epoch, so the consumer does not ask.
 

@@ -3,7 +3,7 @@
 #
 # **What does a rebalance do, and what does a death cost?**
 #
-# **Which Kafka:** every 4.x, with the new *group coordinator*. **Which groups:** *classic groups*, whose consumers keep the default `group.protocol=classic`.
+# **Which Kafka:** every 4.x, with the new *group coordinator*. It manages *classic groups*, too, and this lesson is about them: their consumers keep the default `group.protocol=classic`.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -48,7 +48,7 @@
 #
 # ## The first member
 #
-# Two consumers join the group `billing`, and later they leave. Each of the 20 rows shows a request (or a pause) and its answer. *Now* introduces the group's new state, and `log ←` a record that the coordinator writes. Here are the first three. (Skip the code.)
+# Two consumers join the group `billing`, and later they leave. Each of the 20 rows shows a request (or a pause) and its answer. After *now* stands the new state of the group, and after `log ←` a record that the coordinator has written. Here are the first three. (Skip the code.)
 
 # %%
 import kafkagroups as kg
@@ -226,9 +226,9 @@ with course.fold("leader_is_removed_at", leader_is_removed_at, billing.now_s):
 # %% [markdown]
 # ## Three deadlines
 #
-# A Java consumer sends heartbeats from a separate thread, which goes on even if the loop hangs. So the consumer also watches its own loop, and leaves if it does not call `poll` within `max.poll.interval.ms` (5 min). A member joins only when its loop calls `poll`, at the latest after `max.poll.interval.ms`. So each member sends this time as its [rebalance timeout](../docs/handbook/glossary.md#rebalance-timeout).
+# A Java consumer sends heartbeats from a separate thread, which goes on even if the loop hangs. So the consumer also watches its own loop, and leaves if it does not call `poll` within `max.poll.interval.ms` (5 min).
 #
-# The coordinator waits until the **largest** of these timeouts is over:
+# A member can join only when its loop calls `poll`, so the coordinator must give it that long. Each member therefore sends `max.poll.interval.ms` in its JoinGroup, as its [rebalance timeout](../docs/handbook/glossary.md#rebalance-timeout), and the coordinator waits for the slowest member. With the session, this makes three deadlines:
 #
 # | what must come | before this deadline | or else |
 # |---|---|---|
@@ -260,17 +260,17 @@ course.check("end_of_join", end_of_join)
 # %% [markdown]
 # ## What a death costs
 #
-# | what stops | how long nobody reads | what is read again |
-# |---|---|---|
-# | a consumer that closes | until the rebalance ends | nothing, if the consumer commits before |
-# | a consumer that is killed | for up to 45 seconds, and until the rebalance ends | what the consumer read after its last commit |
-# | the coordinator, while the group is Stable | not at all: the members go on reading, and their commits wait | nothing |
-# | the coordinator, in a rebalance | until the load ends and all members have joined again | what was read and not committed |
+# | what stops | its partitions stand still | the whole group stands still | what is read again |
+# |---|---|---|---|
+# | a consumer that closes | until the rebalance ends | in the rebalance | nothing, if the consumer commits before |
+# | a consumer that is killed | for up to 45 seconds, and until the rebalance ends | in the rebalance | what the consumer read after its last commit |
+# | the coordinator, while the group is Stable | – | not at all: the members go on reading, and their commits wait | nothing |
+# | the coordinator, in a rebalance | – | until the load ends and all members have joined again | what was read and not committed |
 
 # %% [markdown]
 # ## All rows in one figure
 #
-# Here are all 20 rows, but with sessions of only **10 seconds**. The first strip shows who reads, and the second one the state of the group. Each member has a lane with what it reads or waits for (a JoinGroup waits *for others*, a SyncGroup *for the leader*), and below it its signs of life. At the bottom is what the event appends to the log:
+# Here are all 20 rows. So that they fit, a session has **10 seconds** here, instead of 45. The first strip shows who reads, and the second one the state of the group. Each member has a lane with what it reads or waits for (a JoinGroup waits *for others*, a SyncGroup *for the leader*), and below it its signs of life. At the bottom is what the event appends to the log:
 #
 # 1. When does nobody read?
 # 2. The dashed bar of a member shows how much of its session has passed. What sets it back to zero?

@@ -16,7 +16,7 @@
 #
 # 1. A consumer that has lost its partitions must not commit for them, because it could overwrite newer offsets.
 # 2. A smaller offset does not prove that a commit is too late, because an operator may set one on purpose. So the coordinator checks the **sender**: four checks, in a fixed order. The first check that fails decides the error.
-# 3. A group **without members** accepts commits without a generation, which are called *simple* commits.
+# 3. A group **without members** accepts commits without a generation (the generation −1). These are *simple* commits.
 # 4. A [**static member**](../docs/handbook/glossary.md#static-member) has a name, and a new process with this name takes the place of the old one.
 
 # %% [markdown]
@@ -75,7 +75,7 @@ with course.fold("late_commit", late_commit, silent.steps[1].answers[0]):
 # %% [markdown]
 # ## The checks, in order
 #
-# If a commit is not simple, the coordinator checks its sender. A member sends its member id and its generation, which is 0 or more. First the broker checks permissions, topics, and whether it coordinates the group. Then its group coordinator, the code that handles groups, asks four questions, first about the group, then about the sender, and last about the partitions:
+# If a commit is not simple, the coordinator checks its sender. A member sends its member id and its generation, which is 0 or more. First the broker checks permissions, topics, and whether it is the group's coordinator. Then the code that handles groups asks four questions:
 #
 # | check | question | the error, if not | why |
 # |---|---|---|---|
@@ -122,7 +122,7 @@ def refused_commits(broker):
 course.compare_brokers(refused_commits, ("4.3.1", "3.9.2"))[1:]
 
 # %% [markdown]
-# The four checks are about the whole request: if one of them fails, no offset is stored. The broker's checks before them are about each partition: if one does not exist, or the client may not read its topic, only its offset is refused.
+# The four checks are about the whole request: if one of them fails, no offset is stored. The checks of permissions and topics before them are made for each partition: if a partition does not exist, or the client may not read its topic, only the offset of this partition is refused.
 #
 # <details><summary>The length of the metadata</summary>
 #
@@ -220,7 +220,7 @@ with course.fold("heard_by_the_old_process", heard_by_the_old_process, restart.s
     display(restart)
 
 # %% [markdown]
-# - **The new process** has the old partitions again, and the generation stays 2, because no member gets other partitions. The old process led the group, so the new one leads it, too. A leader normally computes the assignments; `skip_assignment` tells it not to.
+# - **The new process** has the old partitions again, and the generation stays 2, because no partition changes its owner. The old process led the group, so the new one leads it, too. A leader normally computes the assignments; `skip_assignment` tells it not to.
 # - **The group record** is written again, because the member id is new. Without this record, the next coordinator would load the old member id after a failover, and refuse the new process.
 # - **The old process** gets `FENCED_INSTANCE_ID`, which tells it to stop. If the answer were `UNKNOWN_MEMBER_ID`, the old process would join again and push out the new one.
 #

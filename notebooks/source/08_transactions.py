@@ -191,7 +191,7 @@ course.check("after_two_markers", after_two_markers)
 #
 # Is a transaction hanging, or only slow? `kafka-transactions.sh list` prints what the transaction coordinator knows: `Ongoing` means an open transaction. If the list says `CompleteCommit` or `CompleteAbort`, but the log has an open transaction of this producer, that transaction hangs.
 #
-# It is 10:05. The brokers have version 3.6, so they store a late request. The longest allowed time of a transaction is 15 minutes. A log ends with records of three producers:
+# It is 10:05. The brokers have version 3.6, which has no protection against a late request yet (the next section shows two). A transaction may take 15 minutes at most (`transaction.max.timeout.ms`). A log ends with records of three producers:
 #
 # - **A**: an offset of producer 1 is from 10:00, and no marker follows. `kafka-transactions.sh list` shows producer 1 as `Ongoing`.
 # - **B**: an abort marker of producer 2 is from 09:58:00. An offset in a transactional batch of producer 2 follows at 09:58:02. The list shows it as `CompleteAbort`.
@@ -247,7 +247,7 @@ with course.fold("epoch_of_the_fourth", epoch_of_the_fourth, batches[-1].produce
         print(f"record {batch.base_offset}: {what:<12} epoch {batch.producer_epoch}")
 
 # %% [markdown]
-# Here, the marker has a higher producer epoch than the offsets that it ends. So a load compares only the producer ids to find the offsets of a marker.
+# With this feature, the producer epoch of a marker is one higher than that of the offsets that it ends. So a load looks only at the producer id to decide which pending offsets a marker ends.
 
 # %% [markdown]
 # ## Exercise for later: replay with transactions

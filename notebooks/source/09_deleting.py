@@ -205,7 +205,7 @@ course.compare_brokers(set_on_day_6, ("4.3.1", "3.9.2"))[1:]
 #
 # ## A quiet topic, with the new protocol
 #
-# With the new protocol (lesson 13), the week begins at the last commit. If the topic is quiet, and the program commits only after it has read records, this week may already be over when the last member leaves. (Auto commit is safe, because it commits all positions every 5 seconds.) For example, the last order is committed on day 1, and the last member leaves on day 9:
+# With the new protocol (lesson 13), the week begins at the last commit. So on a quiet topic, the week may already be over when the last member leaves. For example, the last order is committed on day 1, and the last member leaves on day 9. (Auto commit is safe, because it commits all positions every 5 seconds.)
 #
 # | row | the offset expires |
 # |---|---|
@@ -306,7 +306,7 @@ course.check("records_of_dashboard", records_of_dashboard)
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
 # | A group starts from the beginning or the end | `kafkagroups timeline PATH --group billing` | It shows when the offset was deleted, and the possible causes | First stop the consumers. The next rows find the old offsets and set them |
-# | When did offsets expire? | `grep -e "tombstone records while cleaning" -e "expired offsets in" server.log` | 4.x writes the first text, with the partition, 3.9 the second. Neither names the group | Reading is safe |
+# | When did offsets expire? | `grep -e "tombstone records while cleaning" -e "expired offsets in" server.log` | 4.x writes the first text, and names the partition; 3.9 writes the second. Neither names the group | Reading is safe |
 # | Which offsets did the group have? | `kafkagroups load PATH --group billing --until-time 2026-11-20T18:00` | The offsets at this time (UTC), if the log still has their records | Copy the folder before the cleaner (lesson 10) removes the records |
 # | Set them again | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing --reset-offsets --from-file billing.csv --execute` | Write the file yourself: a line `orders,0,5` for each offset that the previous command printed | The consumers are still stopped. Start them soon, because the group may have been Empty for days |
 #

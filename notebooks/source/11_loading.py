@@ -78,9 +78,9 @@ for version, groups in loaded.items():
 # %% [markdown]
 # ## Record by record
 #
-# How does a load know which groups exist? A running coordinator of 4.x creates a group when it stores the group's first commit, and a load does the same: one record of an offset is enough to make the group. This matters for a *simple group*, whose consumers choose their partitions themselves: it has offsets, but no group record. After the load, it is there, and `Empty`.
+# How does a load know which groups exist? A group with members has a group record (lesson 06). But a *simple group*, whose consumers choose their partitions themselves, has only offsets. A running coordinator of 4.x creates such a group when it stores the group's first commit, and a load does the same: one record of an offset is enough. After the load, the group is there, and `Empty`.
 #
-# The figure shows two loads of one log, by 4.3.1 and by 3.9.2. First follow 4.3.1 to the end. Then give record 8 a value of zero bytes, which no load can read, and compare the answers. Each group has its colour, and a blue border shows what the last record changed. `≠` marks a group that only one of the two has now, because 3.9.2 makes its groups at the end of the load.
+# The figure shows two loads of one log, by 4.3.1 and by 3.9.2. First follow 4.3.1 to the end. Then give record 8 a value of zero bytes, which no load can read, and compare the answers. Each group has its colour, and a blue border shows what the last record changed. `≠` marks a group that only one of the two has at this step: 3.9.2 first collects the offsets, and makes the groups from them when the load ends.
 
 # %%
 # figure
@@ -139,7 +139,7 @@ course.reveal("first_step", first_step, "C")
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# After A, broker 2 takes over partition 9, and its groups wait for 216 seconds. After B, broker 2 has a new cleaner thread, but its replicas are still long. Within five minutes of its return, broker 2 leads its partitions again, and loads their long replicas. C needs no restart, so the leaders do not change while broker 2 cleans.
+# After A, broker 2 takes over partition 9, and its groups wait for 216 seconds. After B, broker 2 has a new cleaner thread, but its replica of partition 9 is still long when broker 1 stops, so the groups wait as in A. (In addition, broker 2 soon leads its own partitions again, and loads their long replicas.) C needs no restart, so the leaders do not change while broker 2 cleans.
 #
 # </details>
 #
@@ -246,7 +246,7 @@ course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["
 #
 # A load of 3.9 first only collects the records. It builds the groups **at the end**, from what is left. You can see the difference at a simple group. If all its offsets were deleted, or belonged to an aborted transaction, nothing of the group is left at the end. So 3.9 has no such group after the load. But 4.x made the group at its first record, and keeps it, Empty.
 #
-# After a failed load, a coordinator of 3.9 has no groups in memory either, but it treats the partition as loaded. *Predict*: what does it answer about `t-0` of `g`, which the marker in record 1 has committed? Write `"the offset"`, `"an error"` or `"nothing committed"`.
+# After a failed load, a coordinator of 3.9 has no groups in memory either, but it treats the partition as loaded. In the log of "A record that cannot be read", the marker in record 1 commits an offset of `t-0`. *Predict*: what does 3.9 answer if a client of the group asks for it? Write `"the offset"`, `"an error"` or `"nothing committed"`.
 
 # %%
 # prediction

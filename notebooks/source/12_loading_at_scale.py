@@ -166,7 +166,7 @@ course.reveal("offsets_of_mailer", offsets_of_mailer, len(first | second))
 #
 # </details>
 #
-# A correct merge is possible. The result of a part must keep its tombstones and the position of each line, so that the newest line of a key wins, and it must know which transactions were committed in a later part. But this costs more than it saves: dividing ten million records of a million keys into 13 parts took **nearly five times as long** as reading them in one piece. In a part of 770,000 records, most keys occur only once, so the results of the parts still had nearly seven million records together, and one process had to merge them. For a log of 3.9, the merge can even be wrong, because there a tombstone does not delete a pending offset (lesson 08): what counts then depends on everything before the marker.
+# A correct merge is possible. The result of a part must keep its tombstones, the position of each line, and its pending offsets, because their marker can be in a later part. But this costs more than it saves: for ten million records of a million keys in 13 parts, it took **nearly five times as long** as reading them in one piece. Each key occurred in about seven of the parts, so the 13 results still had nearly seven million lines, and one process had to merge them.
 #
 # So **the largest partition is the limit**, also for many machines.
 
@@ -195,7 +195,7 @@ race
 #
 # ## What Spark costs
 #
-# Spark costs time before it reads the first record: it starts Java, and the first job also starts Python in the tasks, which is why the first job in the chart is slower than the second. One process starts at once. So Spark is faster only if the log is so long that Spark's start no longer matters.
+# Spark costs time before it reads the first record: it starts Java, and the first job also starts Python in the tasks, which is why the first job in the chart is slower than the second. One process starts at once. So Spark is faster only for a log that is so long that the seconds of its start no longer matter.
 #
 # ## Exercise: how long is long enough? On paper
 #
@@ -226,7 +226,7 @@ if spark:
     spark.stop()
 
 # %% [markdown]
-# Often you have no segments, but a table of the topic's records, which a consumer has written, such as Spark's Kafka source. A consumer never gets the markers, so such a table does not show which transactions were aborted. The page about Spark says [how to read it, and how to load it](../docs/spark.md#rows-instead-of-segments).
+# Often you have no segment files, but only a table of the records that a consumer has read, for example Spark's Kafka source. A consumer never gets the markers, so such a table does not show which transactions were aborted. The page about Spark says [how to read it, and how to load it](../docs/spark.md#rows-instead-of-segments).
 
 # %% [markdown]
 # ## Exercise: which one is for Spark?

@@ -99,7 +99,7 @@ course.print_protocol_lines(loyalty, "loyalty", last_offset=4)
 # | 1 | The group has changed. | 3 | the **group epoch**: the number of this change |
 # | 2 | The coordinator computes a plan, which is a target for each member. | 7, for each member | the [**target**](../docs/handbook/glossary.md#target): the partitions that the member should have |
 # | 3 | The plan is complete. | 6 | the **assignment epoch**: the group epoch for which the plan was made |
-# | 4 | The member receives partitions. | 8, for each member | the [**current assignment**](../docs/handbook/glossary.md#current-assignment): the partitions that the member may read now, with its **member epoch**, the group epoch that it has reached |
+# | 4 | The member receives partitions. | 8, for each member | the [**current assignment**](../docs/handbook/glossary.md#current-assignment): the partitions that the member may read now, with its **member epoch**: up to which group epoch the member has given back what it must give back |
 #
 # An [*epoch*](../docs/handbook/glossary.md#epoch) is a number that only rises. In these five records, all epochs are 2, because 4.3 creates a group with epoch 1, and the first member raises it. Target and current assignment are equal. With a second member, they differ.
 
@@ -165,7 +165,7 @@ course.print_protocol_lines(loyalty, "loyalty", first_offset=15, last_offset=17)
 # %% [markdown]
 # ## The state of a member
 #
-# A member epoch says what a member has given back, but not whether it has *received* everything: after record 13, `loyalty-2` has member epoch 3 and still waits. Whether a member waits is its *state*, a number in its current assignment:
+# A member epoch says what a member has given back, but not whether it has *received* everything: after record 13, `loyalty-2` has member epoch 3 and still waits. The *state* of a member, a number in its current assignment, says whether it waits:
 #
 # | state | name | the member |
 # |---|---|---|
@@ -206,8 +206,8 @@ course.Epochs(loyalty, "loyalty")
 #
 # - **Empty**: the group has no members.
 # - **Assigning**: the group epoch is above the assignment epoch, so the targets are not computed yet.
-# - **Reconciling**: the targets are computed, but at least one member has not reached its target.
-# - **Stable**: every member has reached its target. Its member epoch is the assignment epoch, and its state is 0.
+# - **Reconciling**: the targets are computed, but at least one member does not have all partitions of its target, or still has others.
+# - **Stable**: every member has exactly the partitions of its target. Its member epoch is the assignment epoch, and its state is 0.
 #
 # ## Exercise: the state of a group
 #
@@ -297,7 +297,7 @@ course.print_protocol_lines(up, "up", first_offset=14, last_offset=21)
 course.print_protocol_lines(up, "up", first_offset=24, last_offset=29)
 
 # %% [markdown]
-# The brokers crash right after record 29. Write what the next coordinator finds: the state of the group, the member that has not reached epoch 3, and the partition that nobody has: `("…", "…", "…")`.
+# The brokers crash right after record 29. Write what the next coordinator finds: the state of the group, the member whose member epoch is not 3 yet, and the partition that nobody has: `("…", "…", "…")`.
 
 # %%
 # exercise: after_record_29
@@ -330,7 +330,7 @@ course.check("after_record_29", after_record_29)
 #
 # ## A bug of 4.3.1 and 4.4.0
 #
-# If a group is Empty, and a group of another type starts under its name, these brokers can [leave out the tombstones](../docs/handbook/protocols.md#a-bug-of-431-and-440-missing-tombstones) of the old group. Nothing shows until the next load of the partition, which stops with `Failed to load metadata`. So run `kafkagroups check` on a copy before you restart such a broker.
+# If a group is Empty, and a group of another type starts under its name, these brokers can [leave out the tombstones](../docs/handbook/protocols.md#a-bug-of-431-and-440-missing-tombstones) of the old group. You notice nothing until the next load of the partition, which stops with `Failed to load metadata`. So run `kafkagroups check` on a copy before you restart such a broker.
 
 # %% [markdown]
 # ## Where 3.9 differs

@@ -24,7 +24,7 @@
 #
 # `course.open_incident(…)` writes a new log into a folder next to this notebook, and shows what people saw. You look for the cause with commands, in a terminal in that folder or with `course.run_command(…)`. There are three hints (`course.hint("NAME", 1)` to `3`) and a worked solution. The [cheat sheet](../docs/handbook/cheat-sheet.md) lists all commands.
 #
-# A worked solution begins with what the log shows, what caused it, and what you do. Its steps prove this, and the remedy is at the end. `$BROKER` is a broker's address, for example `kafka-1:9092`.
+# A worked solution begins in short with what the log shows, what caused it, and what you do. The steps after that prove it, and the commands of the remedy are at the end. `$BROKER` is a broker's address, for example `kafka-1:9092`.
 #
 # In an output, *Missing in this folder* is normal: the copy has no other partitions.
 #
@@ -61,28 +61,6 @@
 
 # %%
 from kafkagroups import course
-
-# %% [markdown]
-# ## How to read these outputs
-#
-# | output | word | what it means |
-# |---|---|---|
-# | `stats` | *live* | A broker answers from it. |
-# | | *dead* | A later record replaced it. |
-# | | *stops at* | The end of the next pass. |
-# | | *cleaned to* | The end of the last pass (`-`: no trace). |
-# | `stats --by writer` | *epoch* | The leader epoch in the commits; `t`: in transactions. |
-# | | *recs*, */min*, *med. s* | Records in each commit; commits a minute; median seconds in between. |
-# | `explain` | `aborted` | The commit never counts. |
-# | | `pending` | It has no marker yet. |
-# | | `deleted` | A tombstone of this offset followed. |
-# | | *by* | The record that decided the fate. |
-# | | `▼` | The offset is lower than before. |
-# | `timeline` | *1 generation before it never written* | Normal if several members start together. |
-# | | *48, the first commit after 453 was deleted* | The next commit after the tombstone was 48. |
-# | `load` | *epoch* | The generation of a classic group. |
-# | | *pend.* | Offsets in open transactions. |
-# | `diff` | *fork* | Where two replicas begin to differ. |
 
 # %% [markdown]
 # ## Incident 1: one partition fills the disk
@@ -175,7 +153,7 @@ course.run_command("kafkagroups compact __consumer_offsets-12 --out cleaned/__co
 course.run_command("kafkagroups diff . cleaned", folder)
 
 # %% [markdown]
-# **Look at the row *removed***, and at the line `No group, no offset and no pending commit differs.` A pass removes 25,099 records and changes no answer. 877 remain: 852 in the active segment, with all 25 live ones. The other 25 are one dead record of each key, because the pass does not read the active segment.
+# **Look at the row *removed***, and at the line `No group, no offset and no pending commit differs.` A pass removes 25,099 records and changes no answer. 877 records remain: the 852 of the active segment, which include the live ones, and 25 older ones, the newest of each key before the active segment. The pass does not know that these are replaced, because it does not read the active segment.
 #
 # So finding 1 is right. A healthy cleaner waits only until half of the log is dirty (lesson 10), and here all closed segments are dirty.
 #
@@ -203,6 +181,30 @@ course.run_command("kafkagroups diff . cleaned", folder)
 
 # %%
 # course.show_worked_solution("growing_partition")
+
+# %% [markdown]
+# ## How to read these outputs
+#
+# The next incidents use these words of the commands:
+#
+# | output | word | what it means |
+# |---|---|---|
+# | `stats` | *live* | A broker answers from it. |
+# | | *dead* | A later record replaced it. |
+# | | *stops at* | The end of the next pass. |
+# | | *cleaned to* | The end of the last pass (`-`: no trace). |
+# | `stats --by writer` | *epoch* | The leader epoch in the commits; `t`: in transactions. |
+# | | *recs*, */min*, *med. s* | Records in each commit; commits a minute; median seconds in between. |
+# | `explain` | `aborted` | The commit never counts. |
+# | | `pending` | It has no marker yet. |
+# | | `deleted` | A tombstone of this offset followed. |
+# | | *by* | The record that decided the fate. |
+# | | `▼` | The offset is lower than before. |
+# | `timeline` | *1 generation before it never written* | Normal if several members start together. |
+# | | *48, the first commit after 453 was deleted* | The next commit after the tombstone was 48. |
+# | `load` | *epoch* | The generation of a classic group. |
+# | | *pend.* | Offsets in open transactions. |
+# | `diff` | *fork* | Where two replicas begin to differ. |
 
 # %% [markdown]
 # ## Incident 2: some failovers are slow

@@ -96,7 +96,7 @@ def read_figure(figure):
 
 
 def move_figure(page):
-    """Move the figure of the slide by keyboard, and check that the deck stays on this slide until Escape."""
+    """Move the figure of the slide by keyboard, and check that the deck stays on this slide until its last step."""
     figure = page.locator("section section.present .kg-figure")
     control = figure.locator("input[type=range], select").first
     if not control.count():
@@ -104,6 +104,12 @@ def move_figure(page):
     is_slider = control.get_attribute("type") == "range"
     place = page.evaluate("Reveal.getIndices()")
     before = read_figure(figure)
+    if is_slider:
+        assert figure.locator(".kg-place").inner_text().partition(":")[0].split()[1] == "1"
+        page.keyboard.press("ArrowRight")
+        assert read_figure(figure) != before
+        page.keyboard.press("ArrowLeft")
+        assert page.evaluate("Reveal.getIndices()") == place
     control.focus()
     page.keyboard.press("ArrowRight" if is_slider else "ArrowDown")
     assert read_figure(figure) != before

@@ -17,8 +17,31 @@ function leaveFigure(event) {
   if (event.key === "PageDown") Reveal.next();
 }
 
+// The arrows and the space bar go through the steps of a figure before they change the slide.
+const STEPS = { ArrowRight: "next", ArrowDown: "next", " ": "next", ArrowLeft: "previous", ArrowUp: "previous" };
+
+function stepFigure(event) {
+  const figure = Reveal.getCurrentSlide()?.querySelector(".kg-figure");
+  const button = figure?.querySelector(`.kg-${STEPS[event.key]}`);
+  if (isInFigure() || button?.getAttribute("aria-disabled") !== "false") return;
+  button.click();
+  event.preventDefault();
+  event.stopPropagation();
+}
+
+// A speaker tells a story from its beginning, so a figure begins at its first step.
+function beginFigure({ currentSlide }) {
+  const slider = currentSlide.querySelector(".kg-figure:not([data-begun]) .kg-bar input");
+  if (!slider) return;
+  slider.closest(".kg-figure").dataset.begun = "";
+  slider.value = 0;
+  slider.dispatchEvent(new Event("input"));
+}
+
 if (window.Reveal) {
   document.addEventListener("keydown", leaveFigure, true);
+  document.addEventListener("keydown", stepFigure, true);
+  if (!isPrinted) Reveal.on("slidechanged", beginFigure);
   Reveal.initialize({
     width: 1280,
     height: 720,

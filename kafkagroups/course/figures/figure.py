@@ -37,7 +37,7 @@ from kafkagroups.errors import UsageError
 
 _FOLDER = files("kafkagroups.course.figures")
 _METADATA_KEY = "kafkagroups_figure"
-_PLACES = ("x", "y", "x1", "y1", "x2", "y2")
+_PLACES = ("x", "y", "x1", "y1", "x2", "y2", "width", "height")
 
 
 @dataclass(frozen=True)

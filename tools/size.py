@@ -22,7 +22,7 @@ CEILINGS = {
     "(top)": 526,
     "cli": 2852,
     "coordinator": 5537,
-    "course": 6597,
+    "course": 6632,
     "engine": 2552,
     "groups": 2062,
     "history": 5165,

@@ -174,7 +174,18 @@ class CommitAndPowerCut(Figure):
 
 
 def _draw_answer(key: str, x: float, lines: tuple[str, ...], tone: Tone, *, differs: bool) -> Box:
-    return Box(key, x, 121, 110, 42, lines, tone if differs else Tone.LIVE, is_bold=differs, origin=f"3.9.2 {key}")
+    return Box(
+        key,
+        x,
+        121,
+        110,
+        42,
+        lines,
+        tone if differs else Tone.LIVE,
+        is_bold=differs,
+        origin=f"3.9.2 {key}",
+        delay=2 * _DELAY,
+    )
 
 
 def _draw_broker(kafka: str, top: float, now: Moment, before: Moment, *, is_cut: bool) -> Iterator[Mark]:

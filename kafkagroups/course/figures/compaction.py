@@ -120,7 +120,7 @@ def _draw(step: int, passes: list[CleanerPass], active_start: int, is_open: bool
     entries = list_entries(is_open)
     logs = [passes[0].log_before, *(each.log_after for each in passes)]
     rows = [[record.offset for batch in open_log(log) for record in batch.records] for log in logs]
-    marks: list[Mark] = [*_draw_frame(active_start)]
+    marks: list[Mark] = [*_draw_heroes(entries), *_draw_frame(active_start)]
     results: dict[int, str] = {}
     for row, present in enumerate(rows[: step + 2]):
         for offset in present:
@@ -190,6 +190,14 @@ def _find_left(offset: float) -> float:
 
 def _find_top(row: int) -> float:
     return 70 + row * 78
+
+
+def _draw_heroes(entries: list[SmallRecord]) -> Iterator[Mark]:
+    """The tombstone and the marker, which wait, are in columns that stand out in all passes."""
+    for offset, entry in enumerate(entries):
+        if entry.value is None:
+            frame = (_find_left(offset) - 4, 36, _CELL_WIDTH + 8, _HEIGHT - 44)
+            yield Box(f"column {offset}", *frame, tone=Tone.MUTED)
 
 
 def _draw_frame(active_start: int) -> Iterator[Mark]:

@@ -141,7 +141,8 @@ def _draw(state: _State, before: _State, line: str, caption: str, shape: _Shape)
     tops = [_MEMBER_TOP + number * _MEMBER_HEIGHT for number in range(len(members))]
     bottom = tops[-1] + _CELL_HEIGHT
     marks: list[Mark] = [
-        Label("free title", 4, _FREE_TOP + 29, "no member", tone=Tone.MUTED),
+        *(Box(f"band {top}", 0, top - 5, WIDTH, _CELL_HEIGHT + 10, tone=Tone.MUTED) for top in tops),
+        Label("free title", 4, _FREE_TOP + 29, "no owner", tone=Tone.MUTED),
         Label("member title", 4, 14, "member", is_bold=True),
         Label("partition title", _CELLS_LEFT, 14, "partitions: has and target", is_bold=True),
         Label("epoch title", _AXIS_LEFT - 4, 14, "epoch of", "end", is_bold=True),
@@ -169,7 +170,8 @@ def _draw(state: _State, before: _State, line: str, caption: str, shape: _Shape)
     for column, partition in enumerate(partitions):
         marks += _draw_partition(column, partition, state, dict(zip(members, tops, strict=True)))
     for name, top, epoch, old_epoch in tokens:
-        tone = Tone.NEW if epoch != old_epoch else Tone.LIVE
+        tone = Tone.WAIT if epoch < state.group_epoch else Tone.LIVE
+        tone = Tone.NEW if epoch != old_epoch else tone
         frame = (_find_token(epoch, epochs), top, _TOKEN_SIZE, _TOKEN_SIZE)
         marks.append(Box(f"token {name}", *frame, (str(epoch),), tone, 14, is_bold=True, delay=2 * _DELAY))
         marks.append(Label(f"epoch of {name}", _AXIS_LEFT - 4, top + 17, name, "end", is_bold=True))

@@ -178,24 +178,29 @@ def _draw(step: int, case: _Case) -> Scene:
     x = _find_x(today)
     # The line of today and the arrows are behind the bars and the words.
     line_of_today = Arrow("today", x, 19, x, _BOTTOM - 2, Tone.NEW, has_head=False, duration=seconds)
-    marks: list[Mark] = [line_of_today, *_draw_axis(today)]
+    marks: list[Mark] = [line_of_today, *_draw_axis()]
     marks += [replace(mark, delay=seconds) for mark in rows if isinstance(mark, Arrow)]
     marks += [replace(mark, duration=seconds) for mark in rows if isinstance(mark, Box)]
-    marks.append(Box("flag", max(x - 22, 0), 2, 44, 17, ("today",), Tone.NEW, _SIZE, is_bold=True, duration=seconds))
+    marks.append(
+        Box("flag", max(x - 22, 0), 2, 44, 17, (f"day {today}",), Tone.NEW, _SIZE, is_bold=True, duration=seconds)
+    )
     marks += [replace(mark, delay=seconds) for mark in rows if isinstance(mark, Label)]
     text += [f"{mark.key}: {mark.text}" for mark in rows if isinstance(mark, Label) and mark.tone is not Tone.ERROR]
     for name, top in _ROW_TOPS.items():
         marks.append(Label(f"title {name}", 4, top + 9, name, is_bold=True, keeps_width=True))
     fate = f"deleted in {' and '.join(deleted)}" if deleted else "the offset exists"
-    line = Line(f"Day {today}: {'nothing is committed' if today < case.commit_day else fate}")
+    line = Line(
+        f"Day {today}: {'nothing is committed' if today < case.commit_day else fate}",
+        Tone.ERROR if deleted else Tone.PLAIN,
+    )
     return Scene(tuple(marks), _explain(today, case), tuple(text), lines=(line,))
 
 
-def _draw_axis(today: int) -> Iterator[Mark]:
+def _draw_axis() -> Iterator[Mark]:
     yield Label("axis", 4, _AXIS_TOP - 4, "day", tone=Tone.MUTED, size=_SIZE, keeps_width=True)
     for day in range(_SHOWN_DAYS):
         x = _find_x(day)
-        if day == today or (day % 2 == 0 and abs(day - today) > 1):
+        if day % 2 == 0:
             yield Label(f"day {day}", x, _AXIS_TOP - 4, str(day), "middle", Tone.MUTED, _SIZE)
         yield Arrow(f"tick {day}", x, _AXIS_TOP, x, _AXIS_TOP + 6, Tone.MUTED, has_head=False)
 

@@ -69,12 +69,16 @@ _LOG = (
     _Entry("billing", "sales", 10, "billing commits 10. 4.3.1 creates its group now, 3.9.2 not yet."),
     _Entry("billing", "", 1, "a group record. The group has a member, so 4.3.1 says Stable. 3.9.2 has generation 1."),
     _Entry("promo", "ads", 3, "promo commits 3. It has no members, so in 3.9.2 only this offset shows that it exists."),
-    _Entry("billing", "sales", 17, "billing commits 17. The key is that of record 0, so 17 replaces 10."),
-    _Entry("mailer", "mail", 5, "mailer commits 5. It is in a transaction, so it is pending until its marker.", 7),
-    _Entry("audit", "till", 8, "audit commits 8. This is another producer's transaction, so 8 is pending too.", 8),
-    _Entry("", "", None, "producer 7 commits. Its offset is not pending any more.", 7, ControlType.COMMIT),
-    _Entry("", "", None, "producer 8 aborts. Its pending offset is dropped.", 8, ControlType.ABORT),
-    _Entry("promo", "ads", None, "a tombstone. It removes the offset of its key from both memories."),
+    _Entry("billing", "sales", 17, "billing commits 17, which replaces 10. The key is that of record 0."),
+    _Entry(
+        "mailer", "mail", 5, "mailer commits 5, which is pending. It is in a transaction, and waits for its marker.", 7
+    ),
+    _Entry("audit", "till", 8, "audit commits 8, which is pending, too. This is another producer's transaction.", 8),
+    _Entry("", "", None, "producer 7 commits: 5 of mailer counts. It is not pending any more.", 7, ControlType.COMMIT),
+    _Entry("", "", None, "producer 8 aborts: 8 of audit is dropped. It was only pending.", 8, ControlType.ABORT),
+    _Entry(
+        "promo", "ads", None, "a tombstone: 3 of promo is gone. It removes the offset of its key from both memories."
+    ),
 )
 _GROUPS = ("billing", "promo", "mailer", "audit")
 _EMPTY = "Nothing is loaded. Until the end of the load, each coordinator answers COORDINATOR_LOAD_IN_PROGRESS."

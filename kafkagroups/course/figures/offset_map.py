@@ -85,7 +85,7 @@ def _draw(step: int, survivors: list[int]) -> Scene:
     newest = None if current is None else entries.get(_RECORDS[current][0])
     if looked_up >= 0 and newest is not None:
         x, to_x = (_find_left(column) + _CELL_WIDTH / 2 for column in (looked_up, _MAP_COLUMNS[_RECORDS[newest][0]]))
-        marks.append(Arrow(f"look-up {looked_up}", x, _VERDICT_TOP + 48, to_x, _MAP_TOP - 2, Tone.NEW))
+        marks.append(Arrow(f"look-up {looked_up}", x, _VERDICT_TOP + 48, to_x, _MAP_TOP - 6, Tone.NEW))
     marks += _draw_map(end, newest, _DELAY / 2 * (looked_up >= 0))
     for place, offset in enumerate(shown):
         column = offset if offset >= _ACTIVE_START else place
@@ -161,7 +161,16 @@ def _draw_record(offset: int, column: int, head: int | None, known: dict[str, in
     style = {"is_gone": is_gone, "hue": key, "delay": _DELAY * bool(known)}
     yield Box(f"record {offset}", *frame, (_name(offset),), tone, **style)
     middle = left + _CELL_WIDTH / 2
-    yield Label(f"offset {offset}", middle, _TAPE_TOP + _CELL_HEIGHT + 15, str(offset), "middle", Tone.MUTED, 11)
+    yield Label(
+        f"offset {offset}",
+        middle,
+        _TAPE_TOP + _CELL_HEIGHT + 15,
+        str(offset),
+        "middle",
+        Tone.MUTED,
+        11,
+        delay=style["delay"],
+    )
 
 
 def _name(offset: int) -> str:

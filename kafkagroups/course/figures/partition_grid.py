@@ -14,7 +14,7 @@ from kafkagroups.api import load
 from kafkagroups.coordinator import DiskLogs, OffsetCommit, TopicPartition
 from kafkagroups.course.broker import start_broker
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput, Part
-from kafkagroups.course.figures.marks import KEY, WIDTH, Box, Label, Line, Mark, Scene, Tone, measure_text
+from kafkagroups.course.figures.marks import KEY, WIDTH, Arrow, Box, Label, Line, Mark, Scene, Tone, measure_text
 from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.errors import UsageError
 from kafkagroups.log.segment_file import hash_group, partition_for
@@ -280,7 +280,10 @@ def _draw_commits(view: _View) -> Iterator[Mark]:
         frame = (x + 2, y + 24, _CELL_WIDTH - 6, 18)
         yield Box(f"commit {partition}", *frame, (str(offset),), hue=view.followed, origin=origin, **style)
     if view.found is not None and answer is None:
+        old_x, old_y = _find_place(view.homes[view.followed][0])
         x, y = _find_place(home)
+        ends = (old_x + _CELL_WIDTH / 2 - 2, old_y + _CELL_HEIGHT - 2, x + _CELL_WIDTH / 2 - 2, y - 2)
+        yield Arrow("missed", *ends, Tone.ERROR, is_dashed=True, has_head=False, delay=delay)
         yield Box("nothing", x + 2, y + 24, _CELL_WIDTH - 6, 18, ("✗",), Tone.ERROR, 14, is_bold=True, delay=delay)
 
 

@@ -31,9 +31,12 @@ _BOTTOM = 242
 _HEIGHT = 264
 _SIZE = 12
 _SMALL = 11
+_GROW_S = 0.1
+"""With it, a bar grows while the line of the time moves."""
+_HUES = dict(zip(MEMBERS, ("kind-0", "kind-5"), strict=True))
 _LEGEND = (
-    *(Box(name, *KEY, hue=name) for name in MEMBERS),
-    Box("sign of life", 0, 0, 10, 10, hue=MEMBERS[0], is_solid=True),
+    *(Box(name, *KEY, hue=hue) for name, hue in _HUES.items()),
+    Box("sign of life", 0, 0, 10, 10, hue="kind-0", is_solid=True),
     Box(f"session of {SESSION_S} s", *KEY, tone=Tone.MUTED, is_dashed=True),
     Box("a request", *KEY, tone=Tone.NEW),
 )
@@ -76,7 +79,7 @@ def _make_content(deaths: Sequence[Death | None]) -> Content:
     names = tuple(map(_name_death, stories, moments_of_death))
     jumps = tuple(None if moment is None else ("event", moment) for moment in moments_of_death)
     controls = (
-        Control("event", "event", events, initial=12),
+        Control("event", "event", events, initial=14),
         Control("death", "death", names, is_sequence=False, jumps=jumps, is_answer=True),
         Control("failover", "the coordinator", ("stays", "dies after this event"), is_sequence=False),
     )
@@ -201,7 +204,7 @@ def _draw_axis(scale: _Scale, count: int) -> Iterator[Mark]:
         if second == now or (second % 2 == 0 and abs(second - now) > 1):
             yield Label(f"second {second}", x, _AXIS_BASE + 2, str(second), "middle", tone, _SIZE)
     x = scale.find_now(count)
-    yield Arrow("now", x, 0, x, _AXIS_BASE - 10, Tone.NEW, has_head=False)
+    yield Arrow("now", x, 0, x, _AXIS_BASE - 10, Tone.NEW, has_head=False, duration=_GROW_S)
 
 
 def _draw_states(scale: _Scale, moments: list[Moment]) -> Iterator[Mark]:
@@ -212,7 +215,9 @@ def _draw_states(scale: _Scale, moments: list[Moment]) -> Iterator[Mark]:
         lines = fit_words(width - 1, _SMALL, name)
         tone = {"Stable": Tone.LIVE, "Empty": Tone.MUTED, "Dead": Tone.MUTED}.get(name, Tone.WAIT)
         short = "".join(fit_words(width * _SQUEEZE, _SMALL, name, " "))
-        yield Box(f"state {start}", x, _STATE_TOP, width, _ROW_HEIGHT, lines, tone, _SMALL, short=short)
+        yield Box(
+            f"state {start}", x, _STATE_TOP, width, _ROW_HEIGHT, lines, tone, _SMALL, short=short, duration=_GROW_S
+        )
 
 
 def _draw_readers(scale: _Scale, moments: list[Moment], phases: Sequence[Sequence[str]]) -> Iterator[Mark]:
@@ -222,10 +227,10 @@ def _draw_readers(scale: _Scale, moments: list[Moment], phases: Sequence[Sequenc
         words, tone = (word, Tone.LIVE)
         if word == "nobody":
             words, tone = (f"nobody {round(width / _WIDTH * scale.span_s)} s", Tone.ERROR)
-        style: dict[str, Any] = {"hue": word, "tone": Tone.PLAIN} if word in MEMBERS else {"tone": tone}
+        style: dict[str, Any] = {"hue": _HUES[word], "tone": Tone.PLAIN} if word in MEMBERS else {"tone": tone}
         lines = fit_words(width - 1, _SMALL, words, word)
         short = "".join(fit_words(width * _SQUEEZE, _SMALL, words, words.removeprefix("nobody "), " "))
-        style |= {"is_bold": word == "nobody", "short": short}
+        style |= {"is_bold": word == "nobody", "short": short, "duration": _GROW_S}
         yield Box(f"reads {start}", x, _READERS_TOP, width, _ROW_HEIGHT, lines, size=_SMALL, **style)
 
 
@@ -250,7 +255,8 @@ def _draw_failover(moment: Moment) -> Iterator[Mark]:
         for number, line in enumerate(re.split(", |: ", words)):
             style: dict[str, Any] = {"is_gone": is_gone}
             if left != _EDGE:
-                style = {"hue": next((name for name in MEMBERS if name in line), ""), "origin": f"append {record}"}
+                style = {"hue": next((hue for name, hue in _HUES.items() if name in line), "")}
+                style["origin"] = f"append {record}"
             frame = (left + 6, 43 + 37 * number, width - 12, 33)
             yield Box(f"{title} {line}", *frame, tuple(wrap(line, 24)), tone, _SMALL, **style)
 
@@ -259,7 +265,7 @@ def _draw_lane(scale: _Scale, number: int, moments: list[Moment], phases: Sequen
     """A member's lane has what it does, and below it its signs of life, each of which starts its session again."""
     name = MEMBERS[number]
     top = _LANE_TOPS[number]
-    yield Box(f"name {name}", _EDGE, top + 7, 10, 10, hue=name, is_solid=True, keeps_width=True)
+    yield Box(f"name {name}", _EDGE, top + 7, 10, 10, hue=_HUES[name], is_solid=True, keeps_width=True)
     yield Label(f"words {name}", _EDGE + 15, top + 16, name, is_bold=True, keeps_width=True)
     status = _name_status(number, moments)
     yield Label(f"status {name}", _EDGE, top + 34, status, tone=Tone.MUTED, size=_SMALL, keeps_width=True)
@@ -270,11 +276,11 @@ def _draw_lane(scale: _Scale, number: int, moments: list[Moment], phases: Sequen
         words = f"reads {phase}" if is_reader else phase
         last = phase if is_reader else phase.split()[-1]
         short = "".join(fit_words(width * _SQUEEZE, _SMALL, words, last, " "))
-        style: dict[str, Any] = {"is_gone": phase == "dead", "short": short}
+        style: dict[str, Any] = {"is_gone": phase == "dead", "short": short, "duration": _GROW_S}
         if is_reader and start == len(moments) - 1:
             style["origin"] = f"request {start}"
         tone = {"dead": Tone.ERROR, "joined": Tone.MUTED}.get(phase, Tone.PLAIN if is_reader else Tone.WAIT)
-        style |= {"hue": name if is_reader else "", "tone": tone}
+        style |= {"hue": _HUES[name] if is_reader else "", "tone": tone}
         lines = fit_words(width - 1, _SMALL, words, last)
         yield Box(f"{name} {start}", x, top, width, _ROW_HEIGHT, lines, size=_SMALL, **style)
     yield from _draw_session(scale, number, moments, is_dead=phases[-1] == "dead")
@@ -300,9 +306,11 @@ def _draw_session(scale: _Scale, number: int, moments: list[Moment], *, is_dead:
     elif lane.session_end_s is not None:
         silence = min(scale.find_now(len(moments)) - left, width)
         yield Box(f"session {name}", left, y, width, 12, tone=Tone.MUTED, is_dashed=True)
-        yield Box(f"silence {name}", left, y + 3, silence, 6, tone=Tone.ERROR if is_dead else Tone.PLAIN, hue=name)
+        style: dict[str, Any] = {"tone": Tone.ERROR if is_dead else Tone.PLAIN, "hue": _HUES[name]}
+        yield Box(f"silence {name}", left, y, silence, 12, duration=_GROW_S, **style)
     for end_s in dict.fromkeys(ends):
-        yield Box(f"sign {name} {end_s:g}", scale.find_x(end_s - SESSION_S) - 1, y + 1, 10, 10, hue=name, is_solid=True)
+        x = scale.find_x(end_s - SESSION_S) - 1
+        yield Box(f"sign {name} {end_s:g}", x, y + 1, 10, 10, hue=_HUES[name], is_solid=True)
 
 
 def _list_phases(number: int, moments: list[Moment]) -> list[str]:

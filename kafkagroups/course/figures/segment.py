@@ -11,7 +11,7 @@ from typing import Any
 
 from kafkagroups.course.figures.byte_ribbon import ByteChange, parse_change
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput, squeeze_right
-from kafkagroups.course.figures.marks import WIDTH, Box, Label, Line, Mark, Scene, Tone
+from kafkagroups.course.figures.marks import Box, Label, Line, Mark, Scene, Tone
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.log.batch import CRC_FROM, CRC_POSITION, Batch
 from kafkagroups.log.batches import read_batches
@@ -123,13 +123,14 @@ class Segment(Figure):
             share = min(number + 1, row) / max(row, 1)
             delay = seconds * share - _SECONDS_OF_A_MOVE if moment == 1 else 0.3 * is_cut
             marks += _draw_batch(batch, number, y, scale, Tone.DEAD if is_cut else tone, delay)
+            fall = 0.3 * is_cut
             frame = (_RESULT_LEFT, y + 16, result, "start", tone, 11)
             marks.append(Label(f"result {number}{' cut' * is_cut}", *frame, is_bold=True, delay=delay))
             for x, name, words in ((4, "byte", str(batch.position)), (_OFFSET_LEFT, "offset", _list_offsets(batch))):
-                marks.append(Label(f"{name} {number}", x, y + 16, words, size=11))
+                marks.append(Label(f"{name} {number}", x, y + 16, words, size=11, delay=fall))
             if broken and is_broken:
                 left = _find_byte(broken.position - batch.position, scale) - 7
-                marks.append(Box("broken", left, y + 4, 14, 15, ("✗",), Tone.ERROR, 12, is_bold=True))
+                marks.append(Box("broken", left, y + 4, 14, 15, ("✗",), Tone.ERROR, 12, is_bold=True, delay=fall))
             if result:
                 text.append(f"{_format_offsets(batch)} at byte {batch.position}: {result}")
         if broken:
@@ -177,7 +178,12 @@ class Segment(Figure):
 
 def _draw_scan(row: int, seconds: float) -> Box:
     """Return what moves over the batches while the broker checks them, and then (0 seconds) where the file ends."""
-    frame = (_BAR_LEFT - 3, _HEAD_HEIGHT + row * _ROW_HEIGHT - 3, WIDTH - _BAR_LEFT + 1, _ROW_HEIGHT if seconds else 1)
+    frame = (
+        _BAR_LEFT - 3,
+        _HEAD_HEIGHT + row * _ROW_HEIGHT - 3,
+        _COVERED_LEFT + _COVERED_WIDTH - _BAR_LEFT + 6,
+        _ROW_HEIGHT if seconds else 1,
+    )
     duration = max(0, seconds - _SECONDS_OF_A_MOVE)
     delay = 0 if seconds else -0.75  # The end of the file comes before the batches fall.
     return Box("scan", *frame, tone=Tone.NEW, is_hollow=True, duration=duration, delay=delay)
@@ -217,13 +223,15 @@ def _draw_batch(batch: Batch, number: int, y: float, scale: float, tone: Tone, d
     outside, checksum = _START_WIDTHS
     width = (batch.size - CRC_FROM) * scale
     is_cut = tone is Tone.DEAD
-    style: dict[str, Any] = {"is_dashed": True, "is_hollow": True, "tone": Tone.DEAD if is_cut else Tone.PLAIN}
-    yield Box(f"outside {number}", _BAR_LEFT, y, outside - 2, _BAR_HEIGHT, **style)
-    style = {"tone": tone, "is_gone": is_cut, "delay": delay}
+    style: dict[str, Any] = {"is_gone": is_cut, "delay": delay}
+    kind = Tone.DEAD if is_cut else Tone.MUTED
+    yield Box(f"outside {number}", _BAR_LEFT, y, outside - 2, _BAR_HEIGHT, tone=kind, is_dashed=True, **style)
+    style["tone"] = tone
     yield Box(f"checksum {number}", _BAR_LEFT + outside, y, checksum - 2, _BAR_HEIGHT, **style)
     yield Box(f"covered {number}", _COVERED_LEFT, y, width, _BAR_HEIGHT, **style)
     x = _COVERED_LEFT + 8 + (0 if width > _COVERED_WIDTH / 2 else width)
-    yield Label(f"words {number}", x, y + 16, _find_words(batch), tone=Tone.DEAD if is_cut else Tone.PLAIN, size=11)
+    kind = Tone.DEAD if is_cut else Tone.PLAIN
+    yield Label(f"words {number}", x, y + 16, _find_words(batch), tone=kind, size=11, delay=0.3 * is_cut)
 
 
 def _find_words(batch: Batch) -> str:

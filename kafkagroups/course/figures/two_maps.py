@@ -91,6 +91,8 @@ def _draw(entries: _Entries, states: list[_State], loaded: int, is_past_end: boo
         Box("read", _LOG_LEFT, 22, head - _LOG_LEFT + 1, 4, tone=Tone.NEW, is_solid=True),
         Arrow("head", head, 20, head, 34, Tone.NEW),
     ]
+    for title, left, top, height in (("waits", _WAITS_LEFT, 102, 146), ("counts", _COUNTS_LEFT, 102, 86)):
+        marks.append(Box(f"map {title}", left - 8, top, _BOX_WIDTH + 16, height, tone=Tone.MUTED))
     slots = {f"producer {producer}": (_WAITS_LEFT, top) for producer, top in _SLOT_TOPS.items()}
     slots["orders-0"] = (_COUNTS_LEFT, _COUNTS_TOP)
     for words, place in slots.items():
@@ -100,7 +102,7 @@ def _draw(entries: _Entries, states: list[_State], loaded: int, is_past_end: boo
     fate = "aborted" if last.ends is ControlType.ABORT else "too old"
     for offset, entry in enumerate(entries):
         if entry.ends is None:
-            delay = _DELAY if last.ends else 0
+            delay = 2 * _DELAY if last.ends else 0
             marks += _draw_value(offset, entry, state, before, fate if offset in lost else "", delay)
         elif offset < loaded:
             marks += _draw_marker(offset, entry, is_last=offset == loaded - 1)
@@ -113,7 +115,7 @@ def _draw(entries: _Entries, states: list[_State], loaded: int, is_past_end: boo
         if number and state.waits:
             tone = Tone.WAIT
             arrow = (200, 246, 200, 258)
-        style: dict[str, Any] = {"tone": tone, "delay": 2 * _DELAY}
+        style: dict[str, Any] = {"tone": tone, "delay": 3 * _DELAY if last.ends else _DELAY}
         marks.append(Box(f"fetch {number}", x - 92, 260, 184, 38, tuple(words.split(": ")), is_bold=True, **style))
         marks.append(Arrow(f"answer {number} {arrow[0]}", *arrow, **style))
     # What drops into a map passes behind the words.
@@ -165,8 +167,9 @@ def _draw_marker(offset: int, marker: SmallRecord, *, is_last: bool) -> Iterator
     top = _SLOT_TOPS[marker.producer]
     tone = Tone.NEW if is_last else Tone.MUTED
     lines = ("marker", f"{marker.ends.name.lower()}s")
-    yield Box(f"marker {offset}", _LOG_LEFT, top, _CELL_WIDTH, 40, lines, tone, 11)
-    yield Arrow(f"ends {offset}", _LOG_LEFT + _CELL_WIDTH + 3, top + 20, _WAITS_LEFT - 3, top + 20, tone, delay=_DELAY)
+    origin = f"record {offset}"
+    yield Box(f"marker {offset}", _LOG_LEFT, top, _CELL_WIDTH, 40, lines, tone, 11, origin=origin)
+    yield Arrow(f"ends {offset}", _LOG_LEFT + _CELL_WIDTH + 3, top + 20, _WAITS_LEFT - 3, top + 20, tone)
 
 
 def _find_cell(offset: int) -> float:

@@ -159,7 +159,9 @@ def _draw(records: Sequence[_Pair], reader: Reader, readings: Sequence[Reading],
         if is_done := cut >= _find_end(reading):
             tone, result = _describe_result(reading, wrong)
             results.append((record.value_version, reading, wrong))
-        marks.append(Label(f"result {number}", _LEFT, y + 29, result, tone=tone, is_bold=is_done))
+        marks.append(
+            Label(f"result {number}", _LEFT, y + 30, result, tone=tone, size=14 if is_done else 12, is_bold=is_done)
+        )
         text.append(f"{title}: {result}")
         read_y = y + _TOP + _BLOCK_HEIGHT + 3
         boxes = list(_draw_fields(number, read_y, sides, fields[:cut], wrong))
@@ -173,7 +175,12 @@ def _draw(records: Sequence[_Pair], reader: Reader, readings: Sequence[Reading],
         x = sides[fields[:cut][-1].end - 1][1] if fields[:cut] else _LEFT
         marks.append(Box(f"cut {number}", x - 1, read_y - 4, 2, _BLOCK_HEIGHT + 6, tone=Tone.NEW, is_solid=True))
     if len(results) < len(records):
-        right = f"Field {cut} begins and ends in the right place" if cut else "Where does each field begin?"
+        refused = sum(reading.error is not None for _, reading, _ in results)
+        right = (
+            f"{len(records) - refused} of {len(records)} versions are read so far"
+            if cut
+            else "Where does each field begin?"
+        )
         line = Line(told[0], Tone.ERROR) if told else Line(right)
         return Scene(tuple(marks), _DURING if cut else _BEFORE, tuple(text), lines=(line,))
     return Scene(tuple(marks), _make_caption(reader, results), tuple(text), lines=(_conclude(results),))

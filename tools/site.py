@@ -42,7 +42,10 @@ const figure = document.querySelector(".kg-figure-page");
 if (!matchMedia("(prefers-reduced-motion: reduce)").matches) {
   const spoken = figure.querySelector(".kg-spoken");
   spoken.ariaLive = "off";
-  figure.querySelector(".kg-play").click();
+  const slider = figure.querySelector(".kg-bar input");
+  slider.value = 0;
+  slider.dispatchEvent(new Event("input"));
+  setTimeout(() => figure.querySelector(".kg-can-play")?.click(), 1500);
   for (const name of ["pointerdown", "keydown"]) figure.addEventListener(name, () => (spoken.ariaLive = "polite"));
 }
 </script>"""

@@ -22,7 +22,6 @@ from kafkagroups.coordinator.consumer_targets import TopicImage, find_assignor, 
 from kafkagroups.coordinator.group_store import GroupStore, Refuse, Result
 from kafkagroups.coordinator.messages import Errors, Refusal, ResponseFuture
 from kafkagroups.coordinator.rebalance import Rebalances
-from kafkagroups.coordinator.request_fields import check_fields, check_fields_of
 from kafkagroups.coordinator.request_validation import RequestValidator
 from kafkagroups.coordinator.settings import Settings
 from kafkagroups.groups.modern_group import ModernGroup, ModernMember
@@ -121,7 +120,7 @@ class Requests:
 
 
 class ConsumerGroupRequests(Requests):
-    @check_fields_of(messages.ConsumerHeartbeat)
+    @messages.takes_fields_of(messages.ConsumerHeartbeat)
     def consumer_group_heartbeat(
         self, request: messages.ConsumerHeartbeat
     ) -> ResponseFuture[messages.ConsumerHeartbeatResult]:
@@ -171,7 +170,6 @@ class ConsumerGroupRequests(Requests):
             raise Refusal(Errors.GROUP_ID_NOT_FOUND, f"{kind} {group_id} not found.")
         return require_consumer_group(group, group_id)
 
-    @check_fields
     def consumer_group_describe(self, group_ids: Iterable[str]) -> list[DescribedConsumerGroup]:
         """Return the state and the members of consumer groups (since 4.0).
 

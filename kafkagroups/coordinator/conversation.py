@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import GenericAlias
-from typing import IO, Any
+from typing import IO, Annotated, Any
 from uuid import NAMESPACE_URL, uuid5
 
 import msgspec
@@ -39,18 +39,29 @@ TEXTS = (
     *("api", "broker", "client_id", "event", "marker", "why"),
 )
 NUMBERS = (
-    *("committedLeaderEpoch", "committedOffset", "commitTimestamp", "configOperation", "count", "errorCode"),
-    *("generationId", "generationIdOrMemberEpoch", "memberEpoch", "numPartitions", "partitionIndex", "producerEpoch"),
-    *("producerId", "rebalanceTimeoutMs", "resourceType", "retentionTimeMs", "sessionTimeoutMs"),
-    *("api_version", "first", "ms", "n", "partition", "producer_epoch", "producer_id", "start_ms", "up_ms"),
+    *("committedLeaderEpoch", "configOperation", "count", "errorCode", "generationId", "generationIdOrMemberEpoch"),
+    *("memberEpoch", "numPartitions", "partitionIndex", "rebalanceTimeoutMs", "resourceType", "sessionTimeoutMs"),
+    *("api_version", "n", "partition"),
+)
+LONG_NUMBERS = (
+    *("committedOffset", "commitTimestamp", "producerId", "retentionTimeMs"),
+    *("first", "ms", "producer_id", "start_ms", "up_ms"),
 )
 NULLABLE_TEXTS = (
     *("committedMetadata", "groupInstanceId", "instanceId", "protocolName", "rackId", "serverAssignor"),
     *("subscribedTopicRegex", "value"),
 )
+
+
+def _whole_number(bits: int) -> Any:
+    return Annotated[int, msgspec.Meta(ge=-(2 ** (bits - 1)), le=2 ** (bits - 1) - 1)]
+
+
 FIELD_TYPES: dict[str, Any] = {
     **dict.fromkeys(TEXTS, str),
-    **dict.fromkeys(NUMBERS, int),
+    **dict.fromkeys(NUMBERS, _whole_number(32)),
+    **dict.fromkeys(LONG_NUMBERS, _whole_number(64)),
+    **dict.fromkeys(("producerEpoch", "producer_epoch"), _whole_number(16)),
     **dict.fromkeys(NULLABLE_TEXTS, str | None),
     **dict.fromkeys(("includeAuthorizedOperations", "requireStable"), bool),
     **dict.fromkeys(("metadata", "assignment"), bytes),

@@ -30,7 +30,6 @@ from kafkagroups.coordinator.messages import Errors, Refusal, ResponseFuture, fi
 from kafkagroups.coordinator.offset_requests import OffsetRequests
 from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
 from kafkagroups.coordinator.rebalance import Rebalances, cancel_timers
-from kafkagroups.coordinator.request_fields import check_fields
 from kafkagroups.coordinator.request_validation import RequestValidator, Surroundings
 from kafkagroups.coordinator.settings import Settings
 from kafkagroups.errors import BadBytes, UsageError
@@ -48,8 +47,7 @@ class GroupCoordinator(MemberRequests, OffsetRequests):
     """One broker's group coordinator. Call `elect` for its partitions first, or use `start_broker`.
 
     Most answers are `ResponseFuture` objects. In the new coordinator (since 4.0), they also wait until the log has
-    confirmed everything that they rest on; if the append fails, they are its error. Every method raises UsageError, and
-    changes nothing, if an argument has a value that no request can contain (request_fields.py).
+    confirmed everything that they rest on; if the append fails, they are its error.
 
     `settings.kafka` is the Kafka version whose rules the coordinator follows, and its timers run when the caller
     advances the clock. `new_member_id` returns the id of a new member, from its client id, or from the instance id of a
@@ -85,7 +83,6 @@ class GroupCoordinator(MemberRequests, OffsetRequests):
 
     # Groups
 
-    @check_fields
     def describe_groups(self, group_ids: Iterable[str]) -> list[messages.DescribedGroup]:
         """Return the state and the members of each group. The state of a group that does not exist is "Dead".
 
@@ -129,7 +126,6 @@ class GroupCoordinator(MemberRequests, OffsetRequests):
             ),
         )
 
-    @check_fields
     def list_groups(
         self, states: Collection[str] = (), types: Collection[str] = ()
     ) -> tuple[Errors, list[messages.ListedGroup]]:
@@ -171,7 +167,6 @@ class GroupCoordinator(MemberRequests, OffsetRequests):
             return "AwaitingSync"
         return str(group.state.value)
 
-    @check_fields
     def delete_groups(self, group_ids: Iterable[str]) -> ResponseFuture[dict[str, Errors]]:
         """Delete Empty groups and their offsets (since Kafka 1.1).
 
@@ -219,7 +214,6 @@ class GroupCoordinator(MemberRequests, OffsetRequests):
 
     # The broker
 
-    @check_fields
     def find_coordinator(self, group_id: str) -> tuple[Errors, int]:
         """Return the partition of the offsets topic whose leader coordinates the group.
 
@@ -232,7 +226,6 @@ class GroupCoordinator(MemberRequests, OffsetRequests):
         is_leader = partition in self.manager.owned
         return Errors.NONE if is_leader else Errors.COORDINATOR_NOT_AVAILABLE, partition
 
-    @check_fields
     def elect(self, partition: int, epoch: int = 0) -> None:
         """Make this broker the leader of a partition of the offsets topic, and load the partition's groups.
 
@@ -244,7 +237,6 @@ class GroupCoordinator(MemberRequests, OffsetRequests):
             raise UsageError(f"the offsets topic has the partitions 0 to {count - 1}, not {partition}")
         self.manager.load_partition(partition, epoch)
 
-    @check_fields
     def resign(self, partition: int, epoch: int | None = None) -> None:
         """End this broker's leadership of the partition, because another broker is the leader now.
 

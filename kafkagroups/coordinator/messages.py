@@ -8,13 +8,13 @@ Source: the request schemas of 3.9 and 4.3.1 (JoinGroupRequest.json, TxnOffsetCo
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from enum import IntEnum
-from functools import partial
-from typing import Any, Generic, TypeVar, cast
+from functools import partial, wraps
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast
 
-from kafkagroups.coordinator.request_fields import ClientText, Int16, Int64, Protocols
 from kafkagroups.groups.group import CONSUMER
 from kafkagroups.groups.living_groups import ClassicGroup, ClassicMember
 from kafkagroups.groups.offsets import TopicPartition
@@ -148,8 +148,11 @@ def find_error(check: Callable[..., object], *args: Any, **kwargs: Any) -> Error
     return Errors.NONE
 
 
+P = ParamSpec("P")
 T = TypeVar("T")
 U = TypeVar("U")
+Request = TypeVar("Request")
+Verbs = TypeVar("Verbs")
 
 # Results
 
@@ -214,10 +217,10 @@ class OffsetCommit:
     one. The metadata None is stored as "".
     """
 
-    offset: Int64
+    offset: int
     metadata: str | None = ""
     leader_epoch: int = -1
-    timestamp: Int64 = -1
+    timestamp: int = -1
 
 
 @dataclass(frozen=True)
@@ -397,14 +400,32 @@ def answer_sync(member: ClassicMember, result: SyncGroupResult) -> None:
 # Requests
 
 
+def takes_fields_of(
+    request_class: Callable[P, Request],
+) -> Callable[[Callable[[Verbs, Request], T]], Callable[Concatenate[Verbs, P], T]]:
+    """Return a decorator for a method that takes a request object: callers pass its fields."""
+
+    def decorate(method: Callable[[Verbs, Request], T]) -> Callable[Concatenate[Verbs, P], T]:
+        @wraps(method)
+        def build_and_call(verbs: Verbs, /, *args: P.args, **kwargs: P.kwargs) -> T:
+            return method(verbs, request_class(*args, **kwargs))
+
+        own = inspect.signature(method)
+        parameters = [next(iter(own.parameters.values())), *inspect.signature(request_class).parameters.values()]
+        build_and_call.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+        return build_and_call
+
+    return decorate
+
+
 @dataclass(frozen=True)
 class JoinGroupRequest:
     group_id: str
     _: KW_ONLY
-    protocols: Protocols
+    protocols: Sequence[tuple[str, bytes]]
     member_id: str = ""
-    group_instance_id: ClientText | None = None
-    client_id: ClientText = ""
+    group_instance_id: str | None = None
+    client_id: str = ""
     client_host: str = "/127.0.0.1"
     session_timeout_ms: int = 45_000
     rebalance_timeout_ms: int = 300_000
@@ -454,7 +475,7 @@ class CommitRequest:
 @dataclass(frozen=True)
 class OffsetCommitRequest(CommitRequest):
     _: KW_ONLY
-    retention_ms: Int64 = -1
+    retention_ms: int = -1
     supports_group_not_found: bool = True
 
 
@@ -462,8 +483,8 @@ class OffsetCommitRequest(CommitRequest):
 class TxnOffsetCommitRequest(CommitRequest):
     _: KW_ONLY
     transactional_id: str
-    producer_id: Int64
-    producer_epoch: Int16
+    producer_id: int
+    producer_epoch: int
     supports_abortable_error: bool = True
     supports_stale_epoch: bool = True
 
@@ -496,9 +517,9 @@ class ConsumerHeartbeat:
     subscribed_topic_regex: str | None = None
     server_assignor: str | None = None
     topic_partitions: Mapping[str, Collection[int]] | None = None
-    client_id: ClientText = ""
+    client_id: str = ""
     client_host: str = "/127.0.0.1"
-    version: Int16 = FIRST_WITH_CLIENT_MEMBER_ID
+    version: int = FIRST_WITH_CLIENT_MEMBER_ID
 
     @property
     def is_full(self) -> bool:

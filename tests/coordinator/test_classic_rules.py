@@ -4,6 +4,7 @@ Sources: Kafka 3.9's GroupCoordinator (GC), GroupMetadata (GMD), GroupMetadataMa
 """
 
 import pytest
+from msgspec.structs import replace
 
 from kafkagroups.coordinator import Clock, Errors, OffsetCommit, Settings, start_broker
 from tests.coordinator.conftest import CLICKS, ORDERS
@@ -128,3 +129,23 @@ def test_a_partition_that_is_named_twice_has_two_tombstones_in_4(kafka, new_kafk
         broker.commit("g", 1, ORDERS, CLICKS)
         assert broker.coordinator.offset_delete("g", [ORDERS, ORDERS]).value.partitions == {ORDERS: Errors.NONE}
         assert broker.records()[-1] == [("orders-0", None)] * tombstones
+
+
+@pytest.mark.parametrize("version", ["1.0.1", "2.8.2", "3.9.2"])
+def test_a_retention_time_beyond_64_bits(broker, version):
+    """Java's sum wraps around, so the offset has expired long ago."""
+    kafka = broker(version)
+    kafka.commit("g", 1, retention_ms=2**63 - 1)
+    (offset,) = kafka.group("g").offsets.committed.values()
+    assert offset.expire_timestamp == kafka.clock.now_ms + 2**63 - 1 - 2**64
+    kafka.start()
+    assert list(kafka.group("g").offsets.committed.values()) == [replace(offset, record_offset=offset.batch_offset)]
+    kafka.coordinator.manager.delete_expired()
+    assert kafka.fetch("g") == {}
+
+
+def test_the_generation_after_the_last_one(kafka):
+    """Java's int wraps around."""
+    kafka.stable("g")
+    kafka.group("g").generation = 2**31 - 1
+    assert kafka.join("g", kafka.group("g").leader).value.generation == -(2**31)

@@ -27,7 +27,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from kafkagroups.coordinator import messages
-from kafkagroups.coordinator.assignors import ASSIGNORS, Subscriber
+from kafkagroups.coordinator.assignors import GroupToAssign, TargetedMember, assign_range
 from kafkagroups.coordinator.clock import Clock
 from kafkagroups.coordinator.coordinator import GroupCoordinator
 from kafkagroups.coordinator.messages import CommitErrors, Errors, ResponseFuture
@@ -59,11 +59,6 @@ def write_subscription(
         generation_id=generation,
     )
     return encode_versioned(VersionedMessage(version, subscription))
-
-
-def read_subscription(metadata: bytes) -> tuple[tuple[str, ...], list[TopicPartition]]:
-    subscription = decode_subscription(metadata).message
-    return subscription.topics, _list_partitions(subscription.owned_partitions)
 
 
 def write_assignment(partitions: Iterable[TopicPartition], version: int = NEWEST_LAYOUT_VERSION) -> bytes:
@@ -211,7 +206,8 @@ class SimulatedConsumer(ABC):
 @dataclass(eq=False)
 class Consumer(SimulatedConsumer):
     """A member that speaks the classic protocol (`group.protocol=classic`). The first of the `assignors` is the
-    preferred one, and `protocol_version` is that of the byte layout of subscriptions and assignments.
+    preferred one, but as a leader it always divides the partitions as `range` does. `protocol_version` is that of the
+    byte layout of subscriptions and assignments.
     """
 
     assignors: Sequence[str] = ("range",)
@@ -265,7 +261,7 @@ class Consumer(SimulatedConsumer):
     # Single requests
 
     def request_join(self) -> ResponseFuture[messages.JoinGroupResult]:
-        """Since version 2, the subscription has the partitions of now, for the sticky assignor."""
+        """Since version 2, the subscription has the partitions of now, which real sticky assignors read."""
         owned = tuple(self.positions) if self.protocol_version >= 2 else ()
         metadata = write_subscription(self.topics, owned, self.generation, self.protocol_version)
         self.waiting_for = "JoinGroup"
@@ -351,16 +347,18 @@ class Consumer(SimulatedConsumer):
         )
 
     def _assign(self) -> dict[str, bytes]:
-        if self._join_result is None:
-            return {}
-        members = []
-        for member in self._join_result.members:
-            topics, owned = read_subscription(member.metadata)
-            members.append(Subscriber(member.member_id, topics, member.group_instance_id, owned))
-        assignment = ASSIGNORS[self._join_result.protocol or ""](members, self.partitions)
+        members = {}
+        for member in self._join_result.members if self._join_result else ():
+            topics = decode_subscription(member.metadata).message.topics
+            existing = tuple(topic for topic in sorted(topics) if topic in self.partitions)
+            members[member.member_id] = TargetedMember(member.group_instance_id, existing)
+        targets = assign_range(GroupToAssign(members, self.partitions, has_same_topics=False, assigned=frozenset()))
         return {
-            member_id: write_assignment(partitions, self.protocol_version)
-            for member_id, partitions in assignment.items()
+            member_id: write_assignment(
+                [TopicPartition(topic, number) for topic, numbers in target.items() for number in numbers],
+                self.protocol_version,
+            )
+            for member_id, target in targets.items()
         }
 
     def _handle_error(self, error: Errors) -> None:

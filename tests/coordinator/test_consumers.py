@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings as profile
 
 from kafkagroups.coordinator import (
-    ASSIGNORS,
     Clock,
     Consumer,
     ConsumerProtocolConsumer,
@@ -110,10 +109,9 @@ def epoch(consumer):
 
 
 @pytest.mark.parametrize("version", ["1.0.1", "2.8.2", "3.9.2", "4.3.1"])
-@pytest.mark.parametrize("assignor", ASSIGNORS)
-def test_consumers_form_a_group(tmp_path, version, assignor):
+def test_consumers_form_a_group(tmp_path, version):
     """They need one rebalance, because they all join within the initial delay."""
-    world = World(tmp_path, version, assignor=assignor)
+    world = World(tmp_path, version)
     poll_regularly(world.consumers, world.clock, 20_000, every_ms=1000)
     world.is_settled()
     assert world.consumers[0].generation == 1
@@ -121,15 +119,14 @@ def test_consumers_form_a_group(tmp_path, version, assignor):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("version", first_quickly(["4.3.1", "3.9.2", "2.8.2", "1.0.1"]))
-@pytest.mark.parametrize("assignor", ASSIGNORS)
 @pytest.mark.parametrize("static", [False, True])
 @given(seed=st.integers(0, 2**32), crashes=st.lists(st.integers(1, 20), max_size=3))
-@profile(max_examples=10)
-def test_a_group_recovers_from_accidents(tmp_path_factory, version, assignor, static, seed, crashes):
+@profile(max_examples=20)
+def test_a_group_recovers_from_accidents(tmp_path_factory, version, static, seed, crashes):
     """Consumers crash, leave and come back, the coordinator crashes: all is stable, no confirmed commit is lost."""
     if static and version == "1.0.1":
         return  # KIP-345 came with 2.3
-    recovers(World(tmp_path_factory.mktemp("log"), version, assignor=assignor, static=static), seed, crashes)
+    recovers(World(tmp_path_factory.mktemp("log"), version, static=static), seed, crashes)
 
 
 @pytest.mark.slow

@@ -9,7 +9,6 @@ GroupCoordinatorService.java, GroupCoordinatorShard.java (4.3.1).
 
 from __future__ import annotations
 
-import logging
 from collections import ChainMap
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -39,8 +38,6 @@ from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.replay import LogKeys, read_keys
 from kafkagroups.records.releases import dialect
 from kafkagroups.records.serde import decode_with_key
-
-logger = logging.getLogger("kafkagroups.coordinator")
 
 
 class GroupCoordinator(MemberRequests, OffsetRequests):
@@ -255,7 +252,6 @@ class GroupCoordinator(MemberRequests, OffsetRequests):
             if group.type == CONSUMER:
                 self.consumer_groups.start_group(group)
             return
-        logger.info("Loading group metadata for %s with generation %d", group.group_id, group.generation)
         if len(group.members) > self.settings.group_max_size:
             self.rebalances.prepare(group)
         for member in group.members.values():
@@ -268,7 +264,6 @@ class GroupCoordinator(MemberRequests, OffsetRequests):
         if isinstance(group, ModernGroup):
             self.consumer_groups.stop_group(group)
             return
-        logger.info("Unloading group metadata for %s with generation %d", group.group_id, group.generation)
         answers_joins = group.state is ClassicState.PREPARING_REBALANCE
         group.transition_to(ClassicState.DEAD, self.clock.now_ms)
         for member in group.ordered_members():

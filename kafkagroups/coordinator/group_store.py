@@ -338,15 +338,12 @@ class GroupStore(ABC):
         """Delete a group's offsets for these partitions. Since 4.0, return the records that do this."""
 
     @abstractmethod
-    def delete_partitions(self, partitions: Collection[TopicPartition], topic_ids: Mapping[str, str]) -> int:
-        """Delete these partitions' offsets in all groups, and return how many committed ones there were.
-
-        `topic_ids` are the ids of the deleted topics, by name.
-        """
+    def delete_partitions(self, partitions: Collection[TopicPartition], topic_ids: Mapping[str, str]) -> None:
+        """Delete these partitions' offsets in all groups. `topic_ids` are the ids of the deleted topics, by name."""
 
     @abstractmethod
-    def delete_expired(self) -> int:
-        """Delete expired offsets, and Empty groups that have no offsets left. Return the number of deleted offsets."""
+    def delete_expired(self) -> None:
+        """Delete expired offsets, and Empty groups that have no offsets left."""
 
     # Records
 

@@ -186,9 +186,6 @@ class World:
 
     # The coordinator's log
 
-    def magic(self, partition):
-        return self.logs.magic(partition)
-
     def read(self, partition):
         return self.logs.read(partition)
 

@@ -12,7 +12,7 @@ from kafkagroups.coordinator.logs import DiskLogs, HeldLogs, NewBatch, OffsetsLo
 from kafkagroups.coordinator.manager import GroupMetadataManager
 from kafkagroups.coordinator.messages import Errors, FetchedOffset, MemberIdentity, OffsetCommit, ResponseFuture
 from kafkagroups.coordinator.settings import Settings, read_settings
-from kafkagroups.coordinator.simulated_consumers import Consumer, poll_regularly, run_random_actions
+from kafkagroups.coordinator.simulated_consumers import Consumer
 from kafkagroups.groups.offsets import TopicPartition
 
 __all__ = [
@@ -34,8 +34,6 @@ __all__ = [
     "TopicPartition",
     "offset_for_leader_epoch",
     "open_logs",
-    "poll_regularly",
     "read_settings",
-    "run_random_actions",
     "start_broker",
 ]

@@ -1,4 +1,4 @@
-"""Simulated consumers: what a Kafka client sends between `subscribe` and `close`, in regular polls or at random.
+"""Simulated consumers: what a Kafka client sends between `subscribe` and `close`.
 
 `SimulatedConsumer` is what the consumers of both protocols share.
 
@@ -23,12 +23,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from enum import Enum
-from random import Random
 from typing import Any, TypeVar
 
 from kafkagroups.coordinator import messages
 from kafkagroups.coordinator.assignors import GroupToAssign, TargetedMember, assign_range
-from kafkagroups.coordinator.clock import Clock
 from kafkagroups.coordinator.coordinator import GroupCoordinator
 from kafkagroups.coordinator.messages import CommitErrors, Errors, ResponseFuture
 from kafkagroups.groups.offsets import TopicPartition
@@ -118,11 +116,6 @@ class SimulatedConsumer(ABC):
     committed: dict[TopicPartition, int] = field(default_factory=dict)
     _awaited: tuple[ResponseFuture[Any], Callable[[Any], None]] | None = None
     """The response to the newest request of `poll`, and what handles it."""
-    _attempt: int = 0
-    """A number that grows with each request of `poll`, each error and each crash.
-
-    The error of a commit or heartbeat is ignored if the number has grown since the request was sent.
-    """
 
     @property
     def assignment(self) -> tuple[TopicPartition, ...]:
@@ -148,15 +141,13 @@ class SimulatedConsumer(ABC):
         if not self.assignment:
             return
         sent_offsets = dict(self.positions)
-        attempt = self._attempt
 
         def handle(errors: CommitErrors) -> None:
             self.committed |= {
                 partition: sent_offsets[partition] for partition, error in errors.items() if error is Errors.NONE
             }
             first_error = next((error for error in errors.values() if error is not Errors.NONE), None)
-            is_current = attempt == self._attempt and self.state is ConsumerState.STABLE
-            if first_error is not None and is_current:
+            if first_error is not None and self.state is ConsumerState.STABLE:
                 self._handle_commit_error(first_error)
 
         offsets = {partition: messages.OffsetCommit(offset) for partition, offset in sent_offsets.items()}
@@ -184,11 +175,10 @@ class SimulatedConsumer(ABC):
 
     @abstractmethod
     def _handle_commit_error(self, error: Errors) -> None:
-        """Handle the error of a commit that was sent by the present membership."""
+        """Handle the error of a commit of a Stable member."""
 
     def _await(self, response: ResponseFuture[Result], handle: Callable[[Result], None]) -> None:
         """Let a poll handle the response, unless the consumer meanwhile handles an error or crashes."""
-        self._attempt += 1
         self._awaited = (response, handle)
 
     def _handle_response(self) -> None:
@@ -198,7 +188,6 @@ class SimulatedConsumer(ABC):
             handle(response.value)
 
     def _ignore_earlier_responses(self) -> None:
-        self._attempt += 1
         self._awaited = None
         self.waiting_for = ""
 
@@ -316,12 +305,11 @@ class Consumer(SimulatedConsumer):
 
     def request_heartbeat(self) -> ResponseFuture[Errors]:
         """An error is handled when it arrives; while the member joins, REBALANCE_IN_PROGRESS is ignored."""
-        attempt = self._attempt
 
         def handle(error: Errors) -> None:
             is_joining = bool(self.waiting_for) or self.state is ConsumerState.SYNCING
             is_ignored = is_joining and error is Errors.REBALANCE_IN_PROGRESS
-            if error is not Errors.NONE and not is_ignored and attempt == self._attempt:
+            if error is not Errors.NONE and not is_ignored and self.state is not ConsumerState.GONE:
                 self._handle_error(error)
 
         response = self.coordinator.heartbeat(
@@ -383,40 +371,3 @@ class Consumer(SimulatedConsumer):
     def _ignore_earlier_responses(self) -> None:
         super()._ignore_earlier_responses()
         self._join_result = None
-
-
-HEARTBEAT_INTERVAL_MS = 3_000
-_ACTIONS = ("poll", "commit", "leave", "crash")
-_ACTION_WEIGHTS = (12, 4, 1, 1)
-"""How often each action is chosen: 12 polls for each leave, for example."""
-
-
-def poll_regularly(
-    consumers: Sequence[SimulatedConsumer], clock: Clock, ms: int, every_ms: int = HEARTBEAT_INTERVAL_MS
-) -> None:
-    """Let the consumers poll one after another, every `every_ms` milliseconds, until the clock has advanced by `ms`."""
-    end_ms = clock.now_ms + ms
-    while clock.now_ms < end_ms:
-        for consumer in consumers:
-            consumer.poll()
-        clock.advance_to(min(clock.now_ms + every_ms, end_ms))
-
-
-def run_random_actions(consumers: Sequence[SimulatedConsumer], clock: Clock, seed: int, steps: int) -> list[str]:
-    """Let a random consumer poll, commit, leave, crash or start, and repeat this `steps` times.
-
-    The same `seed` produces the same actions. Returns a line of text for each step: the time (in ms since the epoch),
-    the client id and the action.
-    """
-    random = Random(seed)
-    lines = []
-    for _ in range(steps):
-        clock.advance(random.randrange(HEARTBEAT_INTERVAL_MS))
-        consumer = random.choice(consumers)
-        if consumer.state is ConsumerState.GONE:
-            action = "start"
-        else:
-            (action,) = random.choices(_ACTIONS, _ACTION_WEIGHTS)
-        getattr(consumer, action)()
-        lines.append(f"{clock.now_ms} {consumer.client_id} {action}")
-    return lines

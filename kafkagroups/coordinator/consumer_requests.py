@@ -9,10 +9,12 @@ OffsetMetadataManager (4.3.1).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from kafkagroups.coordinator import messages
 from kafkagroups.coordinator.classic_members import ConvertibleGroups, require_consumer_group
@@ -42,8 +44,7 @@ class DescribedConsumer:
     target: Partitions
 
 
-@dataclass(frozen=True)
-class DescribedConsumerGroup:
+class DescribedConsumerGroup(messages.Message, frozen=True):
     """`topic_names` are the names of topics by id."""
 
     error: Errors
@@ -54,7 +55,7 @@ class DescribedConsumerGroup:
     assignment_epoch: int = 0
     assignor: str = ""
     members: tuple[DescribedConsumer, ...] = ()
-    topic_names: Mapping[str, str] = field(default_factory=dict)
+    topic_names: Mapping[str, str] = {}
 
 
 def check_heartbeat(request: messages.ConsumerHeartbeat, settings: Settings) -> None:

@@ -1,8 +1,7 @@
-"""A recorded conversation: the lines of its file (a header, then requests and events), the fields that each must have,
-and what the recording decides because no request contains it: ids of members and topics, and open transactions.
+"""A recorded conversation: the lines of its file (a header, then requests and events), and what the recording decides
+because no request contains it: ids of members and topics, and open transactions.
 
-msgspec checks the fields that the replay (player.py) reads. `fields` describes an object with them; if a name ends with
-`?`, the field may be missing, and bytes are base64 text.
+msgspec checks what each line must have, and later each request (recorded_requests.py).
 
 `Transactions` replaces Kafka's transaction coordinator, which a group coordinator asks one question: is this partition
 in the producer's open transaction?
@@ -19,13 +18,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from types import GenericAlias
 from typing import IO, Annotated, Any
 from uuid import NAMESPACE_URL, uuid5
 
 import msgspec
 
-from kafkagroups.coordinator.messages import Errors
+from kafkagroups.coordinator.messages import Errors, Int16, Int32, Int64, Message
 from kafkagroups.coordinator.recorded_requests import Json
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE
@@ -34,182 +32,115 @@ from kafkagroups.log.folders import open_log
 from kafkagroups.log.segment_file import check_regular
 from kafkagroups.records.serde import Record, decode
 
-TEXTS = (
-    *("groupId", "memberId", "name", "protocolType", "resourceName", "topicId", "transactionalId"),
-    *("api", "broker", "client_id", "event", "marker", "why"),
-)
-NUMBERS = (
-    *("committedLeaderEpoch", "configOperation", "count", "errorCode", "generationId", "generationIdOrMemberEpoch"),
-    *("memberEpoch", "numPartitions", "partitionIndex", "rebalanceTimeoutMs", "resourceType", "sessionTimeoutMs"),
-    *("api_version", "n", "partition"),
-)
-LONG_NUMBERS = (
-    *("committedOffset", "commitTimestamp", "producerId", "retentionTimeMs"),
-    *("first", "ms", "producer_id", "start_ms", "up_ms"),
-)
-NULLABLE_TEXTS = (
-    *("committedMetadata", "groupInstanceId", "instanceId", "protocolName", "rackId", "serverAssignor"),
-    *("subscribedTopicRegex", "value"),
-)
+MAX_PARTITIONS = 10_000
+"""The largest partition count of a topic in a conversation. The coordinator loads each partition of its own topic."""
+PartitionCount = Annotated[int, msgspec.Meta(le=MAX_PARTITIONS)]
+Milliseconds = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+"""A time since the start of the conversation, which lasts at most 24 days: a broker often deletes expired offsets."""
 
 
-def _whole_number(bits: int) -> Any:
-    return Annotated[int, msgspec.Meta(ge=-(2 ** (bits - 1)), le=2 ** (bits - 1) - 1)]
-
-
-FIELD_TYPES: dict[str, Any] = {
-    **dict.fromkeys(TEXTS, str),
-    **dict.fromkeys(NUMBERS, _whole_number(32)),
-    **dict.fromkeys(LONG_NUMBERS, _whole_number(64)),
-    **dict.fromkeys(("producerEpoch", "producer_epoch"), _whole_number(16)),
-    **dict.fromkeys(NULLABLE_TEXTS, str | None),
-    **dict.fromkeys(("includeAuthorizedOperations", "requireStable"), bool),
-    **dict.fromkeys(("metadata", "assignment"), bytes),
-    **dict.fromkeys(("groupIds", "groupsNames"), list[str]),
-    **dict.fromkeys(("subscribedTopicNames", "statesFilter", "typesFilter"), list[str] | None),
-    **dict.fromkeys(("config", "request"), dict),
-    "partitionIndexes": list[int],
-}
-"""The types of fields, by name."""
-
-
-def fields(*names: str, **others: Any) -> Any:
-    """Return the type of an object. `others` are fields whose type depends on the object."""
-    types = {name: FIELD_TYPES[name.rstrip("?")] for name in names} | others
-    required = [(name, field_type) for name, field_type in types.items() if not name.endswith("?")]
-    optional = [(name.rstrip("?"), field_type, None) for name, field_type in types.items() if name.endswith("?")]
-    return msgspec.defstruct("Fields", [*required, *optional])
-
-
-def list_of(*names: str, **others: Any) -> Any:
-    return GenericAlias(list, fields(*names, **others))
-
-
-OFFSETS = list_of("partitionIndex", "committedOffset", "committedMetadata", "committedLeaderEpoch?", "commitTimestamp?")
-COMMITTED = list_of("name", partitions=OFFSETS)
-COMMITTED_BY_ID = list_of("topicId", partitions=OFFSETS)
-FETCHED = list_of("name", "partitionIndexes") | None
-FETCHED_BY_ID = list_of("topicId", "partitionIndexes") | None
-FETCHING_MEMBER = {"memberId?": str | None, "memberEpoch?": int}
-JOIN_GROUP = ("groupId", "memberId", "groupInstanceId?", "sessionTimeoutMs", "protocolType")
-PROTOCOLS = list_of("name", "metadata")
-HEARTBEAT = ("groupId", "generationId", "memberId", "groupInstanceId?")
-OFFSET_COMMIT = ("groupId", "generationIdOrMemberEpoch", "memberId", "groupInstanceId?", "retentionTimeMs?")
-TXN_OFFSET_COMMIT = (
-    *("transactionalId", "producerId", "producerEpoch", "groupId", "generationId?", "generationIdOrMemberEpoch?"),
-    *("memberId?", "groupInstanceId?"),
-)
-REQUEST_TYPES: dict[tuple[str, int], Any] = {
-    ("JoinGroup", 0): fields(*JOIN_GROUP, protocols=PROTOCOLS),
-    ("JoinGroup", 1): fields(*JOIN_GROUP, "rebalanceTimeoutMs", protocols=PROTOCOLS),
-    ("SyncGroup", 0): fields(
-        *(*HEARTBEAT, "protocolName?"),
-        **{"protocolType?": str | None},
-        assignments=list_of("memberId", "assignment"),
-    ),
-    ("Heartbeat", 0): fields(*HEARTBEAT),
-    ("LeaveGroup", 0): fields("groupId", "memberId"),
-    ("LeaveGroup", 3): fields("groupId", members=list_of("memberId", "groupInstanceId?")),
-    ("OffsetCommit", 0): fields("groupId", topics=COMMITTED),
-    ("OffsetCommit", 1): fields(*OFFSET_COMMIT, topics=COMMITTED),
-    ("OffsetCommit", 10): fields(*OFFSET_COMMIT, topics=COMMITTED_BY_ID),
-    ("TxnOffsetCommit", 0): fields(*TXN_OFFSET_COMMIT, topics=COMMITTED),
-    ("TxnOffsetCommit", 6): fields(*TXN_OFFSET_COMMIT, topics=COMMITTED_BY_ID),
-    ("OffsetFetch", 0): fields("groupId", topics=FETCHED),
-    ("OffsetFetch", 8): fields("requireStable?", groups=list_of("groupId", **FETCHING_MEMBER, topics=FETCHED)),
-    ("OffsetFetch", 10): fields("requireStable?", groups=list_of("groupId", **FETCHING_MEMBER, topics=FETCHED_BY_ID)),
-    ("DescribeGroups", 0): fields("includeAuthorizedOperations?", groups=list[str]),
-    ("ListGroups", 0): fields("statesFilter?", "typesFilter?"),
-    ("DeleteGroups", 0): fields("groupsNames"),
-    ("ConsumerGroupHeartbeat", 0): fields(
-        *("groupId", "memberId", "memberEpoch", "instanceId?", "rackId?", "rebalanceTimeoutMs?"),
-        *("subscribedTopicNames?", "subscribedTopicRegex?", "serverAssignor?"),
-        **{"topicPartitions?": list_of("topicId", partitions=list[int]) | None},
-    ),
-    ("ConsumerGroupDescribe", 0): fields("groupIds", "includeAuthorizedOperations?"),
-    ("OffsetDelete", 0): fields("groupId", topics=list_of("name", partitions=list_of("partitionIndex"))),
-    ("InitProducerId", 0): fields(transactionalId=str | None),
-    ("AddOffsetsToTxn", 0): fields("transactionalId", "groupId"),
-    ("EndTxn", 0): fields("transactionalId"),
-    ("CreateTopics", 0): fields(topics=list_of("name", "numPartitions")),
-    ("CreatePartitions", 0): fields(topics=list_of("name", "count")),
-    ("IncrementalAlterConfigs", 0): fields(
-        resources=list_of("resourceType", "resourceName", configs=list_of("name", "configOperation", "value"))
-    ),
-}
-"""By API, and by the first version with these fields: the type of the request."""
-COMMIT_RESPONSE = fields(**{"topics?": list_of(**{"topicId?": str}, partitions=list_of("errorCode"))})
-RESPONSE_TYPES: dict[str, Any] = {
-    "OffsetCommit": COMMIT_RESPONSE,
-    "TxnOffsetCommit": COMMIT_RESPONSE,
-    "JoinGroup": fields("memberId"),
-    "InitProducerId": fields("errorCode", "producerId", "producerEpoch"),
-    "AddOffsetsToTxn": fields("errorCode"),
-    "EndTxn": fields("errorCode"),
-    "CreateTopics": fields(topics=list_of("name", "errorCode", "numPartitions?")),
-    "CreatePartitions": fields(results=list_of("name", "errorCode")),
-    "IncrementalAlterConfigs": fields(responses=list_of("resourceName", "errorCode")),
-    "DeleteTopics": fields(responses=list_of("errorCode", name=str | None)),
-}
-"""The fields that the replay reads from a recorded response."""
-HEADER_LINE = fields("broker", "config", "start_ms", partitions=int, topics=dict[str, int])
-"""The first line of a conversation.
+class Header(msgspec.Struct):
+    """The first line of a conversation.
 
     broker        the Kafka version of the recorded broker
     partitions    the partition count of the offsets topic
     topics        the partition count of each other topic
     start_ms      in ms since 1970; all other times are in ms since `start_ms`
-"""
-LINE = fields("ms", "api?", "event?")
-REQUEST_LINE = fields(
-    *("n", "ms", "api", "api_version", "client_id", "request"),
-    **{"appended?": list_of("partition", "first") | None},
-    response=dict | None,
-)
-"""A request. `n` is the number of the request, and `ms` is the time at which the client sent the request."""
-EVENT_LINES: dict[str, Any] = {
-    "restart": fields("ms", "up_ms"),
-    "append": fields("ms", "why", "marker?", appended=list_of("partition")),
-}
-"""The events. "restart": the broker is down from `ms` to `up_ms`. "append": the broker appended batches to the log.
+    """
 
-`why` is the reason for the append. If the append is a transaction marker, `marker` is "COMMIT" or "ABORT".
-"""
-MARKER_LINE = fields("producer_id", "producer_epoch")
+    broker: str
+    config: dict[str, Any]
+    partitions: PartitionCount
+    topics: dict[str, PartitionCount]
+    start_ms: Int64
+
+
+class Appended(msgspec.Struct):
+    partition: Int32
+    first: Int64 | None = None
+
+
+class RequestLine(msgspec.Struct):
+    """`n` is the number of the request, and `ms` is the time at which the client sent the request."""
+
+    n: Int64
+    ms: Milliseconds
+    api: str
+    api_version: Int16
+    client_id: str
+    request: dict[str, Any]
+    response: dict[str, Any] | None
+    appended: list[Appended] | None = None
+
+
+class RestartLine(msgspec.Struct):
+    """The broker is down from `ms` to `up_ms`."""
+
+    ms: Milliseconds
+    up_ms: Milliseconds
+
+
+class AppendLine(msgspec.Struct):
+    """The broker appended batches to the log, for the reason `why`. For a transaction marker, `marker` is "COMMIT" or
+    "ABORT".
+    """
+
+    ms: Milliseconds
+    why: str
+    appended: list[Appended]
+    marker: str | None = None
+    producer_id: Int64 = -1
+    producer_epoch: Int16 = -1
+
+
+class OtherLine(msgspec.Struct):
+    ms: Milliseconds
+
+
+EVENT_LINES: dict[Any, type[msgspec.Struct]] = {"restart": RestartLine, "append": AppendLine}
+
+
+class JoinGroupResponse(Message, frozen=True):
+    member_id: str
+
+
+class AnsweredPartition(Message, frozen=True):
+    error: Int16
+
+
+class AnsweredTopic(Message, frozen=True):
+    topic_id: str = ""
+    partitions: tuple[AnsweredPartition, ...] = ()
+
+
+class CommitResponse(Message, frozen=True):
+    topics: tuple[AnsweredTopic, ...] = ()
+
+
+RESPONSES: dict[str, Any] = {
+    "JoinGroup": JoinGroupResponse,
+    "OffsetCommit": CommitResponse,
+    "TxnOffsetCommit": CommitResponse,
+    "CreateTopics": CommitResponse,
+}
+"""The responses that are read before the replay."""
 
 
 def check_line(line: Any) -> None:
-    """Raise UsageError with the wrong field if a line after the header cannot be replayed."""
-    check(line, LINE)
+    """Raise msgspec.ValidationError if a line after the header cannot be replayed."""
+    msgspec.convert(line, OtherLine)
     if "api" in line:
-        check(line, REQUEST_LINE)
-        api = line["api"]
-        api_version = max(line["api_version"], 0)
-        versions = [version for name, version in REQUEST_TYPES if name == api and version <= api_version]
-        check(line["request"], REQUEST_TYPES[api, max(versions)] if versions else dict, "request")
-        check(line["response"], RESPONSE_TYPES.get(api, dict) | None, "response")
-    elif "event" in line:
-        check(line, EVENT_LINES.get(line["event"], LINE))
-        if "marker" in line:
-            check(line, MARKER_LINE)
-
-
-def check(value: Any, expected: Any, place: str = "") -> None:
-    """Raise UsageError unless the value has this type. `place` is its path in the line."""
-    try:
-        msgspec.convert(value, expected)
-    except msgspec.ValidationError as error:
-        reason, _, path = str(error).partition(" - at `$")
-        wrong_field = f"{place}{path.removesuffix('`')}".removeprefix(".")
-        if missing := re.fullmatch(r"Object missing required field `(\w+)`", reason):
-            raise UsageError("is missing", field=".".join(filter(None, [wrong_field, missing[1]]))) from None
-        raise UsageError(reason[:1].lower() + reason[1:], field=wrong_field or "the line") from None
+        msgspec.convert(line, RequestLine)
+        msgspec.convert(line["response"], RESPONSES.get(line["api"], dict) | None)
+    else:
+        msgspec.convert(line, EVENT_LINES.get(line.get("event"), OtherLine))
 
 
 def read_conversation(path: str | Path) -> tuple[Json, list[Json]]:
     """Return the header (the first line) of a conversation, and its requests and events.
 
-    If the file is not a conversation, raise UsageError with the line number and the field.
+    The header gets the field `file`, for messages. If the file is not a conversation, raise UsageError with the line
+    number and the field.
     """
     try:
         check_regular(os.stat(path), str(path))
@@ -219,7 +150,7 @@ def read_conversation(path: str | Path) -> tuple[Json, list[Json]]:
         raise UsageError(f"{path}: {error.strerror}") from None
     except ValueError as error:  # The path contains a null character.
         raise UsageError(f"{path}: {error}") from None
-    return lines[0], lines[1:]
+    return {**lines[0], "file": str(path)}, lines[1:]
 
 
 def _parse_lines(file: IO[bytes], path: str | Path) -> list[Json]:
@@ -230,15 +161,15 @@ def _parse_lines(file: IO[bytes], path: str | Path) -> list[Json]:
             if lines:
                 check_line(line)
             else:
-                check(line, HEADER_LINE)
+                msgspec.convert(line, Header)
             lines.append(line)
         if not lines:
             raise ValueError
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{path}, line {len(lines) + 1}: {error}") from None
     except (ValueError, RecursionError):
         reason = "expected a conversation: a JSON object on each line; the first line is the header"
         raise UsageError(f"{path}, line {len(lines) + 1}: {reason}") from None
-    except UsageError as error:
-        raise UsageError(f"{path}, line {len(lines) + 1}: {error}") from None
     return lines
 
 
@@ -442,10 +373,10 @@ def find_topic_ids(header: Json, lines: list[Json]) -> dict[str, str]:
     known_ids: dict[str, None] = {}
     for line in lines:
         if line.get("api") in ("OffsetCommit", "TxnOffsetCommit") and line["response"]:
-            for topic in line["response"].get("topics", ()):
-                errors = {partition["errorCode"] for partition in topic["partitions"]}
-                if "topicId" in topic and errors != {Errors.UNKNOWN_TOPIC_ID}:
-                    known_ids[topic["topicId"]] = None
+            for topic in msgspec.convert(line["response"], CommitResponse).topics:
+                errors = {partition.error for partition in topic.partitions}
+                if topic.topic_id and errors != {Errors.UNKNOWN_TOPIC_ID}:
+                    known_ids[topic.topic_id] = None
     names = list(header["topics"])
     return {name: make_topic_id(name) for name in names} | dict(zip(names, known_ids, strict=False))
 

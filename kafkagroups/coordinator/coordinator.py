@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Unpack
+
+from msgspec.structs import replace
 
 from kafkagroups.coordinator import messages
 from kafkagroups.coordinator.classic_members import ConvertibleGroups

@@ -9,8 +9,9 @@ GroupMetadataManager.cleanupGroupMetadata (3.9).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
+
+from msgspec.structs import replace
 
 from kafkagroups.coordinator import messages
 from kafkagroups.coordinator.consumer_requests import ConsumerGroupRequests
@@ -351,7 +352,7 @@ class OffsetRequests(ConsumerGroupRequests):
         is_of_other_topic = names_by_id and topic_id not in (None, self.validator.topic_ids.get(partition.topic))
         if offset is None or is_of_other_topic:
             return messages.FetchedOffset()
-        return messages.FetchedOffset(offset.offset, offset.metadata, offset.leader_epoch, topic_id=topic_id)
+        return messages.FetchedOffset(offset.offset, offset.metadata, offset.leader_epoch)
 
     def offset_fetch_from_zookeeper(
         self, group_id: str, partitions: Iterable[TopicPartition]

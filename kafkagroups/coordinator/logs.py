@@ -53,28 +53,17 @@ class NewBatch:
         attributes = 0 if producer_id == NO_PRODUCER_ID else TRANSACTIONAL
         return cls(records, timestamp, 0, producer_id, producer_epoch, attributes)
 
-    def records_at(self, offset: int) -> tuple[LogRecord, ...]:
-        return tuple(
-            LogRecord(record_offset, self.timestamp, key, value)
-            for record_offset, (key, value) in enumerate(self.records, offset)
-        )
-
-    def at(self, offset: int) -> Batch:
-        records = self.records_at(offset)
-        return Batch(
-            data=b"",
-            parse_records=lambda batch: records,
-            base_offset=offset,
-            partition_leader_epoch=-1,
-            magic=2,
-            crc=0,
-            attributes=self.attributes,
-            last_offset=offset + len(records) - 1,
-            max_timestamp=self.timestamp,
+    def encode(self, offset: int, codec: CompressionType = CompressionType.NONE) -> bytes:
+        """Return the batch as it stands in a log. A transaction marker is never compressed."""
+        return encode_batch(
+            [
+                LogRecord(record_offset, self.timestamp, key, value)
+                for record_offset, (key, value) in enumerate(self.records, offset)
+            ],
+            attributes=self.attributes if self.attributes & CONTROL else self.attributes | codec,
             producer_id=self.producer_id,
             producer_epoch=self.producer_epoch,
             base_sequence=self.base_sequence,
-            count=len(records),
         )
 
 
@@ -203,13 +192,7 @@ class DiskLogs:
         if self.fences_producers and has_old_epoch and not is_control:
             return Errors.INVALID_PRODUCER_EPOCH, -1
         first_offset = writer.next_offset
-        data = encode_batch(
-            batch.records_at(first_offset),
-            attributes=batch.attributes | (CompressionType.NONE if is_control else self.compression),
-            producer_id=batch.producer_id,
-            producer_epoch=batch.producer_epoch,
-            base_sequence=batch.base_sequence,
-        )
+        data = batch.encode(first_offset, self.compression)
         if len(data) > self.max_message_bytes:
             return Errors.MESSAGE_TOO_LARGE, -1
         writer.append(data)

@@ -48,7 +48,7 @@ from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.modern_replay import check_loaded
 from kafkagroups.groups.offsets import ReadOnlyOffsets, TopicPartition
 from kafkagroups.groups.replay import LogKeys, replay_batches
-from kafkagroups.log.batch import Batch
+from kafkagroups.log.batch import Batch, parse_record_batch
 from kafkagroups.records.serde import Record, encode
 from kafkagroups.records.wire import utf16_length
 
@@ -136,7 +136,7 @@ class PartitionRuntime:
 
     def complete_transaction(self, producer_id: int, *, commits: bool) -> None:
         marker = build_marker(producer_id, -1, commits=commits, timestamp=self.clock.now_ms)
-        self.shard.apply_new(marker.at(self.next_offset), self._keys)
+        self._apply(marker)
         self._add_append(1, is_marker=True)
         self._confirm_markers()
 
@@ -167,7 +167,7 @@ class PartitionRuntime:
             return ResponseFuture.of(Errors.NOT_COORDINATOR)
         if applies:
             try:
-                self.shard.apply_new(batch.at(self.next_offset), self._keys)
+                self._apply(batch)
             except (LoadFailed, BadBytes) as error:
                 logger.error("Replaying records to __consumer_offsets-%d failed due to: %s", self.partition, error)
                 self.shard.revert(0)
@@ -177,6 +177,9 @@ class PartitionRuntime:
         append.waiting.append(answer)
         self.store.logs.append(self.partition, batch, partial(self._answer, append))
         return self._limit_time(answer)
+
+    def _apply(self, batch: NewBatch) -> None:
+        self.shard.apply_new(parse_record_batch(batch.encode(self.next_offset), 0), self._keys)
 
     def _await_last_append(self) -> ResponseFuture[Errors]:
         if not self._unconfirmed:

@@ -67,11 +67,11 @@ class NewBatch:
         )
 
 
-def build_marker(producer_id: int, producer_epoch: int, *, commits: bool, timestamp: int, epoch: int = 0) -> NewBatch:
-    """`timestamp` is in ms since 1970. `epoch` is the transaction coordinator's epoch, not the producer's."""
+def build_marker(producer_id: int, producer_epoch: int, *, commits: bool, timestamp: int) -> NewBatch:
+    """`timestamp` is in ms since 1970. The epoch of the transaction coordinator is 0."""
     key = encode_control_key(ControlType.COMMIT if commits else ControlType.ABORT)
     return NewBatch(
-        [(key, encode_end_transaction_marker(epoch))],
+        [(key, encode_end_transaction_marker(0))],
         timestamp,
         producer_id=producer_id,
         producer_epoch=producer_epoch,
@@ -173,9 +173,9 @@ class DiskLogs:
         callback(error, offset)
 
     def append_marker(
-        self, partition: int, producer_id: int, producer_epoch: int, *, commits: bool, timestamp: int, epoch: int = 0
+        self, partition: int, producer_id: int, producer_epoch: int, *, commits: bool, timestamp: int
     ) -> int:
-        batch = build_marker(producer_id, producer_epoch, commits=commits, timestamp=timestamp, epoch=epoch)
+        batch = build_marker(producer_id, producer_epoch, commits=commits, timestamp=timestamp)
         _, offset = self._append(partition, batch)
         return offset
 

@@ -43,7 +43,8 @@ def write(folder: str | Path, records: int, *, progress: Progress | None = None,
     """
     all_settings = Settings(records, **settings)
     check_settings(all_settings)
-    group_digits, partition_of_group = requests.choose_groups(all_settings)
+    group_digits = requests.format_digits(np.arange(all_settings.groups), requests.GROUP_DIGITS)
+    partition_of_group = requests.find_partitions(group_digits, all_settings)
     create_folder(Path(folder))
     all_requests = requests.draw_requests(all_settings)
     partition_of_request = partition_of_group[all_requests["group"]]

@@ -41,8 +41,7 @@ class Settings:
 
     Each group commits `keys` topic-partitions, in batches of `width` records (None: it varies). `skew` says how unequal
     the groups are: the n-th one sends requests in proportion to 1 / n^skew, so with 0 all are equally busy, and with 1
-    the first is twice as busy as the second (Zipf's law). `hot` is the fraction of the groups that are stored in one
-    partition.
+    the first is twice as busy as the second (Zipf's law).
 
     `tombstones` of offsets and `generations` (in modern groups, epochs) are fractions of the records; without a value,
     there are no new generations, or 0.01 if `modern` is above 0. `transactional` and `modern` (KIP-848) are fractions
@@ -56,7 +55,6 @@ class Settings:
     keys: int = WIDTH
     width: int | None = WIDTH
     skew: float = 1.0
-    hot: float = 0.0
     tombstones: float = 0.02
     generations: float | None = None
     members: int = 3
@@ -102,7 +100,7 @@ def check_settings(settings: Settings) -> None:
     _check_range("members", settings.members, 1, 50)
     _check_range("bytes of a segment", settings.segment_bytes, 1, 2**31 - 1)
     _check_range("the seed", settings.seed, 0, 2**63 - 1)
-    for name in ("hot", "tombstones", "transactional", "aborts", "hanging", "modern", "metadata"):
+    for name in ("tombstones", "transactional", "aborts", "hanging", "modern", "metadata"):
         _check_range(f"the fraction {name!r}", getattr(settings, name), 0, 1)
     _check_range("the fraction 'generations'", settings.generation_fraction, 0, 1)
     other_than_commits = settings.tombstones + settings.generation_fraction
@@ -131,44 +129,6 @@ TOPICS = 10_000
 
 def format_digits(numbers: Array, width: int) -> Array:
     return np.char.mod(f"%0{width}d", numbers).astype(f"S{width}")
-
-
-def choose_groups(settings: Settings) -> tuple[Array, Array]:
-    """Return the digits in each group's name, and the partition that stores each group.
-
-    Raises UsageError if there are not enough names for the hot partition or for the others.
-    """
-    name_numbers = np.arange(settings.groups)
-    if settings.hot and settings.partitions > 1:
-        name_numbers = _choose_hot_names(settings)
-    group_digits = format_digits(name_numbers, GROUP_DIGITS)
-    return group_digits, find_partitions(group_digits, settings)
-
-
-def _choose_hot_names(settings: Settings) -> Array:
-    partition_of_name = find_partitions(format_digits(np.arange(MAX_GROUPS), GROUP_DIGITS), settings)
-    # The hot partition is the partition to which the first possible name belongs.
-    is_hot_name = partition_of_name == partition_of_name[0]
-    # The first group sends the most requests, and the last group the fewest. The hot groups are at equal distances in
-    # this order: with hot = 0.5, every second group is hot. Element n of `hot_counts` is the number of hot groups among
-    # the first n groups.
-    hot_counts = np.floor(np.arange(settings.groups + 1) * settings.hot)
-    is_hot_group = hot_counts[1:] > hot_counts[:-1]
-    hot_group_count = int(is_hot_group.sum())
-    name_numbers = np.empty(settings.groups, np.int64)
-    name_numbers[is_hot_group] = _take_names(is_hot_name, hot_group_count, "in the hot partition")
-    name_numbers[~is_hot_group] = _take_names(~is_hot_name, settings.groups - hot_group_count, "in other partitions")
-    return name_numbers
-
-
-def _take_names(is_suitable: Array, count: int, place: str) -> Array:
-    suitable = np.flatnonzero(is_suitable)
-    if len(suitable) < count:
-        raise UsageError(
-            f"hot: {count} groups must be stored {place}, but only {len(suitable)} of the {MAX_GROUPS} possible group "
-            "names belong there; choose fewer groups"
-        )
-    return suitable[:count]
 
 
 def find_partitions(group_digits: Array, settings: Settings) -> Array:

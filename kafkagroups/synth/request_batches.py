@@ -19,7 +19,6 @@ import numpy as np
 from kafkagroups.errors import UsageError
 from kafkagroups.log.compression import CompressionType
 from kafkagroups.log.segment_file import SEGMENT_BYTES, partition_for
-from kafkagroups.records.wire import java_hash
 
 WIDTH = 8
 """The default of the settings `width` and `keys`."""
@@ -129,18 +128,6 @@ TOPICS = 10_000
 
 def format_digits(numbers: Array, width: int) -> Array:
     return np.char.mod(f"%0{width}d", numbers).astype(f"S{width}")
-
-
-def find_partitions(group_digits: Array, settings: Settings) -> Array:
-    # Java's hash of a name is computed character by character. The hash of the characters before the digits is computed
-    # once, because all names begin with these characters.
-    hashes = np.full(len(group_digits), java_hash(settings.prefix + GROUP) & 0xFFFFFFFF, np.uint32)
-    digits_by_position = group_digits.view("u1").reshape(len(group_digits), -1).T
-    for digits in digits_by_position:
-        hashes = hashes * np.uint32(31) + digits
-    absolute = np.abs(hashes.view(np.int32).astype(np.int64))
-    absolute[absolute == 2**31] = 0  # Kafka replaces the absolute value of the smallest int32 by 0.
-    return absolute % settings.partitions
 
 
 COMMIT = 0

@@ -10,8 +10,7 @@ GroupCoordinatorService.java, GroupCoordinatorShard.java (4.3.1).
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from functools import cache
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Unpack
@@ -32,13 +31,10 @@ from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
 from kafkagroups.coordinator.rebalance import Rebalances, cancel_timers
 from kafkagroups.coordinator.request_validation import RequestValidator, Surroundings
 from kafkagroups.coordinator.settings import Settings
-from kafkagroups.errors import BadBytes, UsageError
+from kafkagroups.errors import UsageError
 from kafkagroups.groups.group import CONSUMER, ClassicState
 from kafkagroups.groups.living_groups import ClassicGroup, LivingGroup
 from kafkagroups.groups.modern_group import ModernGroup
-from kafkagroups.groups.replay import LogKeys, read_keys
-from kafkagroups.records.releases import dialect
-from kafkagroups.records.serde import decode_with_key
 
 
 class GroupCoordinator(MemberRequests, OffsetRequests):
@@ -300,8 +296,8 @@ def start_broker(
 ) -> GroupCoordinator:
     """Start a broker that leads every partition of the offsets topic, and return its coordinator.
 
-    A folder of `logs` may be empty. Without `new_member_id`, an id is the client id and a number that no member in the
-    log has, so every run of the program has the same ids, and no restart repeats one.
+    A folder of `logs` may be empty. Without `new_member_id`, an id is the client id and a number, so every run of the
+    program has the same ids, and no two members of a group have the same.
 
     Examples
     --------
@@ -313,41 +309,22 @@ def start_broker(
     """
     settings = settings or Settings()
     logs = open_logs(logs, settings) if isinstance(logs, str | Path) else logs
-    used_ids = _find_member_ids(logs, settings)
-    coordinator = GroupCoordinator(
-        logs,
-        clock,
-        settings,
-        new_member_id=new_member_id or number_member_ids(used_ids),
-        **surroundings,
-    )
+
+    def is_member(member_id: str) -> bool:
+        return any(member_id in group.members for group in coordinator.manager.current_groups())
+
+    new_member_id = new_member_id or number_member_ids(is_member)
+    coordinator = GroupCoordinator(logs, clock, settings, new_member_id=new_member_id, **surroundings)
     for partition in range(settings.offsets_topic_num_partitions):
         coordinator.elect(partition)
     return coordinator
 
 
-def number_member_ids(used_ids: Iterable[str] = ()) -> Callable[[str], str]:
-    """Return a function that appends a counter: "a" becomes "a-1", and a later "b" becomes "b-2".
-
-    It passes over the `used_ids`, which are read at the first call.
-    """
+def number_member_ids(is_used: Callable[[str], bool] = lambda member_id: False) -> Callable[[str], str]:
+    """Return a function that appends a counter: "a" becomes "a-1", and a later "b" becomes "b-2"."""
     numbers = count(1)
-    find_used_ids = cache(lambda: frozenset(used_ids))
 
     def supply(prefix: str) -> str:
-        return next(each for each in (f"{prefix}-{number}" for number in numbers) if each not in find_used_ids())
+        return next(each for each in (f"{prefix}-{number}" for number in numbers) if not is_used(each))
 
     return supply
-
-
-def _find_member_ids(logs: OffsetsLogs, settings: Settings) -> Iterator[str]:
-    keys = LogKeys(dialect(settings.coordinator, settings.kafka))
-    for partition in range(settings.offsets_topic_num_partitions):
-        for batch in logs.read(partition):
-            for _, key, log_record in read_keys(batch, keys):
-                yield getattr(key.decoded.content, "member_id", "")
-                try:
-                    record = decode_with_key(key.decoded, log_record.value)
-                except BadBytes:
-                    continue
-                yield from (member.member_id for member in getattr(record.value, "members", ()))

@@ -6,9 +6,8 @@ Sources: Kafka 3.9's GroupCoordinator (GC), GroupMetadata (GMD), GroupMetadataMa
 import pytest
 from msgspec.structs import replace
 
-from kafkagroups.coordinator import Clock, Errors, OffsetCommit, Settings, start_broker
+from kafkagroups.coordinator import Errors, OffsetCommit, Settings
 from tests.coordinator.conftest import CLICKS, ORDERS
-from tests.coordinator.world import NOW
 
 MINUTE = 60_000
 APPEND_ERRORS = list(Errors)
@@ -72,25 +71,6 @@ def test_a_member_may_sync_in_the_callback_of_its_join(kafka):
     kafka.coordinator.sync_group("g", 2, leader, {})
     kafka.clock.advance(30_000)
     assert (syncs[0].done, kafka.state("g"), kafka.group("g").generation) == (True, "Stable", 2)
-
-
-@pytest.mark.parametrize("version", ["3.9.2", "4.3.1"])
-def test_a_restart_repeats_no_member_id_of_the_log(tmp_path, version):
-    """A broker's ids have a random part. Here the ids of a later start pass over all that the log names."""
-    settings = Settings(version, offsets_topic_num_partitions=1, group_initial_rebalance_delay_ms=0)
-    given = []
-    for start in range(3):
-        broker = start_broker(tmp_path, Clock(NOW + start), settings, topic_ids={"orders": "Jlm7tiTSTTyzsN-NaMyQPQ"})
-        options = {"protocols": [("range", b"")], "client_id": "c", "require_known_member_id": False}
-        joined = broker.join_group("classic", **options).value
-        broker.sync_group("classic", joined.generation, joined.member_id, {joined.member_id: b""})
-        broker.leave_group("classic", [joined.member_id])
-        fields = {"rebalance_timeout_ms": 1, "subscribed_topic_names": ["orders"], "topic_partitions": {}}
-        beaten = broker.consumer_group_heartbeat("g", "", 0, client_id="c", version=0, **fields).value
-        given += [joined.member_id, *([beaten.member_id] if beaten.member_id else [])]
-        broker.manager.logs.close()
-    assert given == [f"c-{number}" for number in range(1, len(given) + 1)]
-    assert len(given) == (6 if version == "4.3.1" else 3)
 
 
 def test_an_empty_group_without_offsets_gets_one_tombstone(kafka):

@@ -21,8 +21,10 @@ from kafkagroups.coordinator.classic_members import ConvertibleGroups, require_c
 from kafkagroups.coordinator.clock import Clock
 from kafkagroups.coordinator.consumer_members import ConsumerMember, Epochs, Partitions, read_member
 from kafkagroups.coordinator.consumer_targets import TopicImage, find_assignor, find_target
-from kafkagroups.coordinator.group_store import GroupStore, Refuse, Result
+from kafkagroups.coordinator.group_store import Refuse, Result
+from kafkagroups.coordinator.manager import GroupMetadataManager
 from kafkagroups.coordinator.messages import Errors, Refusal, ResponseFuture
+from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
 from kafkagroups.coordinator.rebalance import Rebalances
 from kafkagroups.coordinator.request_validation import RequestValidator
 from kafkagroups.coordinator.settings import Settings
@@ -101,7 +103,7 @@ class Requests:
 
     clock: Clock
     settings: Settings
-    manager: GroupStore
+    manager: GroupMetadataManager | PartitionedGroups
     validator: RequestValidator
     rebalances: Rebalances
     new_member_id: Callable[[str], str]

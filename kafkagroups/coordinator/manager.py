@@ -180,6 +180,7 @@ class GroupMetadataManager(GroupStore):
     # Deleting
 
     def delete_groups(self, groups: Sequence[LivingGroup]) -> Sequence[Record]:
+        """Delete Empty groups and their offsets. The records are appended here, so there are none to return."""
         classic_groups = [group for group in groups if isinstance(group, ClassicGroup)]
         for group in classic_groups:
             group.transition_to(ClassicState.DEAD, self.clock.now_ms)

@@ -368,7 +368,8 @@ class PartitionedGroups(GroupStore):
         """Append an Empty record if the JoinGroup created the group. Then run the actions that are due.
 
         Without this record, the group of a refused JoinGroup would exist only until the next load. If the append fails,
-        the group is gone, and a JoinGroup that still waits gets the error.
+        the group is gone, and `refuse` answers a JoinGroup that still waits. `tombstones` delete the group of another
+        type that had this id.
         """
         if is_new:
             empty_group = self.build_group(group.group_id)
@@ -429,6 +430,7 @@ class PartitionedGroups(GroupStore):
                 runtime.complete_transaction(producer_id, commits=commits)
 
     def find_offsets(self, group_id: str) -> group_store.OffsetsAndPending:
+        """Return the group's committed offsets, and whether a partition has a pending commit."""
         shard = self.find_runtime(group_id).shard
         if group_id not in shard.groups:
             return group_store.NO_OFFSETS
@@ -444,6 +446,7 @@ class PartitionedGroups(GroupStore):
         return [ids_by_partition[partition] for partition in java_map_order(ids_by_partition, _partition_hash)]
 
     def delete_groups(self, groups: Sequence[LivingGroup]) -> Sequence[Record]:
+        """Return the records that delete Empty groups of one partition, and their offsets."""
         return [
             record
             for group in groups

@@ -27,11 +27,11 @@ from typing import Any, TypeVar
 
 from kafkagroups.coordinator import messages
 from kafkagroups.coordinator.assignors import GroupToAssign, TargetedMember, assign_range
+from kafkagroups.coordinator.classic_members import write_assignment
 from kafkagroups.coordinator.coordinator import GroupCoordinator
 from kafkagroups.coordinator.messages import CommitErrors, Errors, ResponseFuture
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.records.consumer_protocol import (
-    ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
     TopicAndPartitions,
     VersionedMessage,
@@ -51,32 +51,21 @@ def write_subscription(
     version: int = NEWEST_LAYOUT_VERSION,
 ) -> bytes:
     """Layout version 0 contains topics; 1 also owned partitions; 2 and 3 also the generation."""
+    numbers: dict[str, list[int]] = {}
+    for topic, number in owned:
+        numbers.setdefault(topic, []).append(number)
     subscription = ConsumerProtocolSubscription(
         topics=tuple(sorted(topics)),
-        owned_partitions=_group_by_topic(owned),
+        owned_partitions=tuple(TopicAndPartitions(topic, tuple(numbers[topic])) for topic in numbers),
         generation_id=generation,
     )
     return encode_versioned(VersionedMessage(version, subscription))
 
 
-def write_assignment(partitions: Iterable[TopicPartition], version: int = NEWEST_LAYOUT_VERSION) -> bytes:
-    return encode_versioned(VersionedMessage(version, ConsumerProtocolAssignment(_group_by_topic(partitions))))
-
-
 def read_assignment(assignment: bytes) -> list[TopicPartition]:
     """Return the partitions of an assignment. An assignment of 0 bytes has no partitions."""
-    return _list_partitions(decode_assignment(assignment).message.assigned_partitions) if assignment else []
-
-
-def _list_partitions(entries: Iterable[TopicAndPartitions]) -> list[TopicPartition]:
-    return [TopicPartition(entry.topic, number) for entry in entries for number in entry.partitions]
-
-
-def _group_by_topic(partitions: Iterable[TopicPartition]) -> tuple[TopicAndPartitions, ...]:
-    numbers_by_topic: dict[str, list[int]] = {}
-    for partition in partitions:
-        numbers_by_topic.setdefault(partition.topic, []).append(partition.partition)
-    return tuple(TopicAndPartitions(topic, tuple(numbers)) for topic, numbers in numbers_by_topic.items())
+    topics = decode_assignment(assignment).message.assigned_partitions if assignment else ()
+    return [TopicPartition(entry.topic, number) for entry in topics for number in entry.partitions]
 
 
 Result = TypeVar("Result")
@@ -341,13 +330,7 @@ class Consumer(SimulatedConsumer):
             existing = tuple(topic for topic in sorted(topics) if topic in self.partitions)
             members[member.member_id] = TargetedMember(member.group_instance_id, existing)
         targets = assign_range(GroupToAssign(members, self.partitions, has_same_topics=False, assigned=frozenset()))
-        return {
-            member_id: write_assignment(
-                [TopicPartition(topic, number) for topic, numbers in target.items() for number in numbers],
-                self.protocol_version,
-            )
-            for member_id, target in targets.items()
-        }
+        return {member_id: write_assignment(target, self.protocol_version) for member_id, target in targets.items()}
 
     def _handle_error(self, error: Errors) -> None:
         if error is Errors.FENCED_INSTANCE_ID:

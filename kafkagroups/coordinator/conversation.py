@@ -16,7 +16,6 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import IO, Annotated, Any
 from uuid import NAMESPACE_URL, uuid5
@@ -73,31 +72,18 @@ class RequestLine(msgspec.Struct):
     appended: list[Appended] | None = None
 
 
-class RestartLine(msgspec.Struct):
-    """The broker is down from `ms` to `up_ms`."""
-
-    ms: Milliseconds
-    up_ms: Milliseconds
-
-
-class AppendLine(msgspec.Struct):
-    """The broker appended batches to the log, for the reason `why`. For a transaction marker, `marker` is "COMMIT" or
-    "ABORT".
+class EventLine(msgspec.Struct):
+    """The events. "restart": the broker is down from `ms` to `up_ms`. "append": the broker appended batches to the
+    log, for the reason `why`. For a transaction marker, `marker` is "COMMIT" or "ABORT".
     """
 
     ms: Milliseconds
-    why: str
-    appended: list[Appended]
-    marker: str | None = None
+    up_ms: Milliseconds = 0
+    why: str = ""
+    appended: list[Appended] = []
+    marker: str = ""
     producer_id: Int64 = -1
     producer_epoch: Int16 = -1
-
-
-class OtherLine(msgspec.Struct):
-    ms: Milliseconds
-
-
-EVENT_LINES: dict[Any, type[msgspec.Struct]] = {"restart": RestartLine, "append": AppendLine}
 
 
 class JoinGroupResponse(Message, frozen=True):
@@ -128,12 +114,10 @@ RESPONSES: dict[str, Any] = {
 
 def check_line(line: Any) -> None:
     """Raise msgspec.ValidationError if a line after the header cannot be replayed."""
-    msgspec.convert(line, OtherLine)
-    if "api" in line:
-        msgspec.convert(line, RequestLine)
+    is_request = isinstance(line, dict) and "api" in line
+    msgspec.convert(line, RequestLine if is_request else EventLine)
+    if is_request:
         msgspec.convert(line["response"], RESPONSES.get(line["api"], dict) | None)
-    else:
-        msgspec.convert(line, EVENT_LINES.get(line.get("event"), OtherLine))
 
 
 def read_conversation(path: str | Path) -> tuple[Json, list[Json]]:
@@ -211,37 +195,22 @@ class RecordedMemberIds:
         return self._next_id
 
 
-class RecordedBatches:
-    """The batches of share and streams groups, which our coordinator only loads.
+def read_recorded_batch(
+    folder: Path | None, partition: int, first_offset: int | None, group_types: Collection[str]
+) -> list[Record]:
+    """Return the records of a batch in the recorded broker's log; nothing if it is a batch of groups of other types.
 
-    So that the rest of a conversation finds the same groups, the replay appends what the recorded broker wrote for
-    them, at its place.
+    Our coordinator only loads share and streams groups. So that the rest of a conversation finds the same groups, the
+    replay appends what the recorded broker wrote for them, at its place.
     """
-
-    def __init__(self, folder: Path | None) -> None:
-        self.folder = folder
-
-    def find(self, partition: int, first_offset: int | None, group_types: Collection[str]) -> list[Record]:
-        """Return the records of a batch; nothing if it is a batch of groups of other types."""
-        if first_offset is None:
-            return []
-        records = self._batches.get((partition, first_offset), [])
-        return [record for record in records if GROUP_TYPE_BY_RECORD_TYPE[record.type] in group_types]
-
-    @cached_property
-    def _batches(self) -> dict[tuple[int, int], list[Record]]:
-        batches: dict[tuple[int, int], list[Record]] = {}
-        folders = [] if self.folder is None else sorted(self.folder.glob("__consumer_offsets-*"))
-        for folder in folders:
-            partition = int(folder.name.rpartition("-")[2])
-            for batch in open_log(folder):
-                if batch.is_control:
-                    continue
-                records = [decode(record.key, record.value) for record in batch.records]
-                types = {GROUP_TYPE_BY_RECORD_TYPE.get(record.type) for record in records}
-                if types <= {"share", "streams"}:
-                    batches[partition, batch.base_offset] = records
-        return batches
+    log = None if folder is None else folder / f"__consumer_offsets-{partition}"
+    batches = open_log(log) if log is not None and log.is_dir() else ()
+    batch = next((each for each in batches if each.base_offset == first_offset), None)
+    if batch is None or batch.is_control:
+        return []
+    records = [decode(record.key, record.value) for record in batch.records]
+    types = [GROUP_TYPE_BY_RECORD_TYPE.get(record.type) for record in records]
+    return [record for record, group_type in zip(records, types, strict=True) if group_type in group_types]
 
 
 @dataclass

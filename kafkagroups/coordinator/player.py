@@ -92,7 +92,7 @@ class Player:
         self._output: list[Json] = []
         self.transactions = conversation.Transactions(partial(partition_for, partitions=header["partitions"]))
         self.coordinator = self._start_broker()
-        self._recorded_batches = conversation.RecordedBatches(recorded_log)
+        self.recorded_log = recorded_log
 
     def play(self) -> Iterator[Json]:
         """Yield a JSON line for each request, and for each append that no request caused.
@@ -317,7 +317,9 @@ class Player:
         self._append_reason = line.get("why", "")
         manager = self.coordinator.manager
         for batch in line.get("appended") or ():
-            records = self._recorded_batches.find(batch["partition"], batch.get("first"), group_types)
+            records = conversation.read_recorded_batch(
+                self.recorded_log, batch["partition"], batch.get("first"), group_types
+            )
             if records and isinstance(manager, PartitionedGroups):  # The classic coordinator has no such groups.
                 manager.append_records(batch["partition"], records)
 

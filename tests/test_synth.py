@@ -271,6 +271,6 @@ def test_settings_out_of_range_are_refused(tmp_path):
     ):
         with pytest.raises(kg.UsageError):
             synth.write(tmp_path / "new", 10, **wrong)
-    with pytest.raises(kg.UsageError, match="at least 1 partition"):
+    with pytest.raises(kg.UsageError, match="partitions: expected `int` >= 1"):
         synth.write(tmp_path / "new", 10, partitions=0)
     assert not (tmp_path / "new").exists()

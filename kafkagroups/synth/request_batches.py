@@ -10,15 +10,15 @@ marker. An offset is live if a coordinator answers with it after a load. The sam
 from __future__ import annotations
 
 import math
-import re
-from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
+from msgspec import Meta
 
 from kafkagroups.errors import UsageError
 from kafkagroups.log.compression import CompressionType
-from kafkagroups.log.segment_file import SEGMENT_BYTES, partition_for
+from kafkagroups.log.segment_file import SEGMENT_BYTES
 
 WIDTH = 8
 """The default of the settings `width` and `keys`."""
@@ -27,16 +27,17 @@ MAX_GROUPS = 1_000_000
 MAX_KEYS = 10_000
 MAX_OFFSETS = 100_000_000
 """The limit of groups × keys. A coordinator that has loaded the topic has at most this number of offsets."""
-MAX_WIDTH = 50
 TOPIC_PARTITIONS = 100
 """The number of partitions of each topic that groups consume. A group with more keys consumes several topics."""
 MAX_VARIED_WIDTH = 15
 """The largest width if the width varies: half of the batches have 1 record, and the other batches have 5 to 15."""
 
 
-@dataclass(frozen=True)
-class Settings:
-    """The arguments of `write`. Fractions are from 0 to 1.
+Fraction = Annotated[float, Meta(ge=0, le=1)]
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The arguments of `write`, with their ranges. Fractions are from 0 to 1.
 
     Each group commits `keys` topic-partitions, in batches of `width` records (None: it varies). `skew` says how unequal
     the groups are: the n-th one sends requests in proportion to 1 / n^skew, so with 0 all are equally busy, and with 1
@@ -48,24 +49,24 @@ class Settings:
     than `segment_bytes` only if it contains a single, larger batch.
     """
 
-    records: int
-    partitions: int = 50
-    groups: int = 1000
-    keys: int = WIDTH
-    width: int | None = WIDTH
-    skew: float = 1.0
-    tombstones: float = 0.02
-    generations: float | None = None
-    members: int = 3
-    transactional: float = 0.0
-    aborts: float = 0.1
-    hanging: float = 0.001
-    modern: float = 0.0
-    metadata: float = 0.0
-    codec: str = "none"
-    segment_bytes: int = SEGMENT_BYTES
-    prefix: str = ""
-    seed: int = 0
+    records: Annotated[int, Meta(ge=0, le=2**40)]
+    partitions: Annotated[int, Meta(ge=1, le=2**31 - 1)] = 50
+    groups: Annotated[int, Meta(ge=1, le=MAX_GROUPS)] = 1000
+    keys: Annotated[int, Meta(ge=1, le=MAX_KEYS)] = WIDTH
+    width: Annotated[int, Meta(ge=1, le=50)] | None = WIDTH
+    skew: Annotated[float, Meta(ge=0, le=10)] = 1.0
+    tombstones: Fraction = 0.02
+    generations: Fraction | None = None
+    members: Annotated[int, Meta(ge=1, le=50)] = 3
+    transactional: Fraction = 0.0
+    aborts: Fraction = 0.1
+    hanging: Fraction = 0.001
+    modern: Fraction = 0.0
+    metadata: Fraction = 0.0
+    codec: Annotated[str, Meta(pattern=rf"\A({'|'.join(codec.name.lower() for codec in CompressionType)})\Z")] = "none"
+    segment_bytes: Annotated[int, Meta(ge=1, le=2**31 - 1)] = SEGMENT_BYTES
+    prefix: Annotated[str, Meta(pattern=r"\A[A-Za-z0-9._-]{0,100}\Z")] = ""
+    seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
 
     @property
     def max_width(self) -> int:
@@ -87,34 +88,22 @@ class Settings:
         return math.ceil(self.keys / TOPIC_PARTITIONS)
 
 
-def check_settings(settings: Settings) -> None:
-    partition_for("", settings.partitions)  # For 0 partitions, this raises a clearer UsageError than _check_range.
-    _check_range("partitions", settings.partitions, 1, 2**31 - 1)
-    _check_range("records", settings.records, 0, 2**40)
-    _check_range("groups", settings.groups, 1, MAX_GROUPS)
-    _check_range("keys of a group", settings.keys, 1, min(MAX_KEYS, MAX_OFFSETS // settings.groups))
-    if settings.width is not None:
-        _check_range("records in a batch", settings.width, 1, MAX_WIDTH)
-    _check_range("the skew", settings.skew, 0, 10)
-    _check_range("members", settings.members, 1, 50)
-    _check_range("bytes of a segment", settings.segment_bytes, 1, 2**31 - 1)
-    _check_range("the seed", settings.seed, 0, 2**63 - 1)
-    for name in ("tombstones", "transactional", "aborts", "hanging", "modern", "metadata"):
-        _check_range(f"the fraction {name!r}", getattr(settings, name), 0, 1)
-    _check_range("the fraction 'generations'", settings.generation_fraction, 0, 1)
-    other_than_commits = settings.tombstones + settings.generation_fraction
-    _check_range("the fractions of tombstones and generations together", other_than_commits, 0, 1)
-    _check_range("the fractions of aborts and hanging transactions together", settings.aborts + settings.hanging, 0, 1)
-    codecs = ", ".join(codec.name.lower() for codec in CompressionType)
-    if settings.codec.upper() not in CompressionType.__members__:
-        raise UsageError(f"codec: expected one of {codecs}, found {settings.codec!r}")
-    if not re.fullmatch(r"[A-Za-z0-9._-]{0,100}", settings.prefix):
-        raise UsageError(f"prefix: expected at most 100 letters, digits, '.', '_' and '-', found {settings.prefix!r}")
-
-
-def _check_range(name: str, value: float, minimum: float, maximum: float) -> None:
-    if not minimum <= value <= maximum:
-        raise UsageError(f"{name}: expected {minimum} to {maximum}, found {value}")
+def read_settings(settings: dict[str, Any]) -> Settings:
+    """Raises UsageError if a setting is out of its range."""
+    try:
+        read = msgspec.convert(settings, Settings)
+    except msgspec.ValidationError as error:
+        reason, _, name = str(error).partition(" - at `$.")
+        raise UsageError(f"{name.rstrip('`') or 'settings'}: {reason[0].lower()}{reason[1:]}") from None
+    if read.groups * read.keys > MAX_OFFSETS:
+        raise UsageError(f"groups and keys: expected at most {MAX_OFFSETS} offsets, found {read.groups * read.keys}")
+    for names, fraction in (
+        ("tombstones and generations", read.tombstones + read.generation_fraction),
+        ("aborts and hanging", read.aborts + read.hanging),
+    ):
+        if fraction > 1:
+            raise UsageError(f"{names}: expected at most 1 together, found {fraction}")
+    return read
 
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -14,7 +14,7 @@ import base64
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Annotated, Any
@@ -160,6 +160,7 @@ def _parse_lines(file: IO[bytes], path: str | Path) -> list[Json]:
 INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
 _UNSEEN_IDS = {name: f"{name.strip('_'):A<22.22}".replace("_", "A") for name in INTERNAL_TOPICS}
 """An id for a topic whose id no client has seen."""
+_ASSIGNED_TOPIC = re.compile(r'"topicId":"([^"]+)",(?:"topicName":"([^"]+)",)?"partitions":\[([\d,]*)\]')
 # A member id is the client id or the instance id, a hyphen, and a random UUID.
 _MEMBER_ID = re.compile(r'"([^"]*-[0-9a-f]{8}-[0-9a-f-]{27})"')
 
@@ -303,34 +304,24 @@ def find_internal_topic_ids(lines: list[Json], known_ids: set[str]) -> dict[str,
     offsets topic, because the topic of transactions has only one partition in a recording.
     """
     ids = dict(_UNSEEN_IDS)
-    unnamed: dict[str, int] = {}
     created = {
-        topic.get("topicId")
+        topic.topic_id
         for line in lines
         if line.get("api") == "CreateTopics" and line["response"]
-        for topic in line["response"]["topics"]
+        for topic in msgspec.convert(line["response"], CommitResponse).topics
     }
-    for topic in _iterate_topics([line["response"] for line in lines if line.get("response")]):
-        if topic.get("topicName") in ids:
-            ids[topic["topicName"]] = topic["topicId"]
-        elif topic["topicId"] not in known_ids | created:
-            unnamed[topic["topicId"]] = max([unnamed.get(topic["topicId"], 0), *topic["partitions"]])
-    for topic_id, highest in unnamed.items():
-        name = INTERNAL_TOPICS[0 if highest else 1]
+    unnamed: dict[str, bool] = {}
+    responses = json.dumps([line.get("response") for line in lines], separators=(",", ":"))
+    for topic_id, name, numbers in _ASSIGNED_TOPIC.findall(responses):
+        if name in ids:
+            ids[name] = topic_id
+        elif topic_id not in known_ids | created:
+            unnamed[topic_id] = unnamed.get(topic_id, False) or numbers not in ("", "0")
+    for topic_id, has_other_numbers in unnamed.items():
+        name = INTERNAL_TOPICS[0 if has_other_numbers else 1]
         if ids[name] == _UNSEEN_IDS[name] and topic_id not in ids.values():
             ids[name] = topic_id
     return ids
-
-
-def _iterate_topics(value: Any) -> Iterator[Json]:
-    inner: Iterable[Any] = value if isinstance(value, list) else ()
-    if isinstance(value, dict):
-        inner = value.values()
-        numbers = value.get("partitions")
-        if "topicId" in value and isinstance(numbers, list) and all(isinstance(each, int) for each in numbers):
-            yield value
-    for each in inner:
-        yield from _iterate_topics(each)
 
 
 def find_topic_ids(header: Json, lines: list[Json]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from kafkagroups.coordinator.messages import Errors
 from kafkagroups.log.batch import CONTROL, NO_PRODUCER_ID, TRANSACTIONAL, Batch, LogRecord, encode_batch
@@ -87,12 +87,6 @@ class OffsetsLogs(Protocol):
         """Return all batches from the log's start to its end."""
 
 
-class HeldAppend(NamedTuple):
-    error: Errors
-    offset: int
-    callback: AppendCallback
-
-
 @dataclass
 class HeldLogs:
     """Logs that hold back the answers to appends until `release`, also with an error, as if replicas were late.
@@ -104,14 +98,14 @@ class HeldLogs:
     logs: OffsetsLogs
     holds_answers: bool = True
     append_error: Errors = Errors.NONE
-    held_appends: list[HeldAppend] = field(default_factory=list)
+    held_appends: list[Callable[[Errors], None]] = field(default_factory=list)
 
     def read(self, partition: int) -> Iterable[Batch]:
         return self.logs.read(partition)
 
     def append(self, partition: int, batch: NewBatch, callback: AppendCallback) -> None:
         def hold(error: Errors, offset: int) -> None:
-            self.held_appends.append(HeldAppend(error, offset, callback))
+            self.held_appends.append(lambda other_error: callback(other_error or error, offset))
 
         if self.append_error is not Errors.NONE:
             callback(self.append_error, -1)
@@ -120,8 +114,7 @@ class HeldLogs:
 
     def release(self, number: int = 0, error: Errors = Errors.NONE) -> None:
         """Answer the append with this index in `held_appends`, with `error` or with the log's answer."""
-        append = self.held_appends.pop(number)
-        append.callback(error or append.error, append.offset)
+        self.held_appends.pop(number)(error)
 
 
 AppendListener = Callable[[int, int, int], None]

@@ -18,23 +18,17 @@ from typing import Unpack
 from msgspec.structs import replace
 
 from kafkagroups.coordinator import messages
-from kafkagroups.coordinator.classic_members import ConvertibleGroups
 from kafkagroups.coordinator.classic_requests import MemberRequests
 from kafkagroups.coordinator.clock import Clock
-from kafkagroups.coordinator.consumer_targets import TopicImage
 from kafkagroups.coordinator.group_store import Result, is_empty
 from kafkagroups.coordinator.logs import AppendListener, DiskLogs, OffsetsLogs, ignore_append
-from kafkagroups.coordinator.manager import GroupMetadataManager
 from kafkagroups.coordinator.messages import Errors, Refusal, ResponseFuture, find_error
 from kafkagroups.coordinator.offset_requests import OffsetRequests
-from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
-from kafkagroups.coordinator.rebalance import Rebalances, cancel_timers
-from kafkagroups.coordinator.request_validation import RequestValidator, Surroundings
+from kafkagroups.coordinator.request_validation import Surroundings
 from kafkagroups.coordinator.settings import Settings
 from kafkagroups.errors import UsageError
-from kafkagroups.groups.group import CONSUMER, ClassicState
+from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.living_groups import ClassicGroup, LivingGroup
-from kafkagroups.groups.modern_group import ModernGroup
 
 
 class GroupCoordinator(MemberRequests, OffsetRequests):
@@ -47,33 +41,6 @@ class GroupCoordinator(MemberRequests, OffsetRequests):
     advances the clock. `new_member_id` returns the id of a new member, from its client id, or from the instance id of a
     static member. `Surroundings` (request_validation.py) is what the coordinator asks the rest of the cluster.
     """
-
-    def __init__(
-        self,
-        logs: OffsetsLogs,
-        clock: Clock,
-        settings: Settings | None = None,
-        *,
-        new_member_id: Callable[[str], str],
-        **surroundings: Unpack[Surroundings],
-    ) -> None:
-        self.clock = clock
-        self.settings = settings or Settings()
-        is_classic = self.settings.coordinator == "classic"
-        store_class = GroupMetadataManager if is_classic else PartitionedGroups
-        self.manager: GroupMetadataManager | PartitionedGroups = store_class(self.settings, logs, clock)
-        self.manager.on_loaded = self._start_group
-        self.manager.on_unloaded = self._stop_group
-        self.validator = RequestValidator(self.manager, surroundings)
-        self.zookeeper = self.validator.zookeeper
-        self.rebalances = Rebalances(self.manager)
-        self.new_member_id = new_member_id
-        if isinstance(self.manager, PartitionedGroups):
-            self.image = TopicImage(
-                {} if self.validator.topics is None else self.validator.topics, self.validator.topic_ids
-            )
-            group_configs = surroundings.get("group_configs", {})
-            self.consumer_groups = ConvertibleGroups(self.manager, self.rebalances, self.image, group_configs)
 
     # Groups
 
@@ -242,32 +209,6 @@ class GroupCoordinator(MemberRequests, OffsetRequests):
     def shut_down(self) -> None:
         """Answer every later request with COORDINATOR_NOT_AVAILABLE."""
         self.validator.is_running = False
-
-    def _start_group(self, group: LivingGroup) -> None:
-        """A loaded group that is larger than group.max.size must rebalance."""
-        if isinstance(group, ModernGroup):
-            if group.type == CONSUMER:
-                self.consumer_groups.start_group(group)
-            return
-        if len(group.members) > self.settings.group_max_size:
-            self.rebalances.prepare(group)
-        for member in group.members.values():
-            self.rebalances.restart_session(group, member)
-
-    def _stop_group(self, group: LivingGroup) -> None:
-        """In a Stable group, the JoinGroup of a replaced static member can wait for an append, whose callback answers
-        it.
-        """
-        if isinstance(group, ModernGroup):
-            self.consumer_groups.stop_group(group)
-            return
-        answers_joins = group.state is ClassicState.PREPARING_REBALANCE
-        group.transition_to(ClassicState.DEAD, self.clock.now_ms)
-        for member in group.ordered_members():
-            if answers_joins:
-                messages.answer_join(member, messages.JoinGroupResult(Errors.NOT_COORDINATOR, member.member_id))
-            messages.answer_sync(member, messages.SyncGroupResult(Errors.NOT_COORDINATOR))
-        cancel_timers(group)
 
 
 def open_logs(folder: str | Path, settings: Settings, *, on_append: AppendListener = ignore_append) -> DiskLogs:

@@ -162,8 +162,7 @@ class DiskLogs:
         return open_log(folder) if folder.is_dir() and has_segments(folder) else ()
 
     def append(self, partition: int, batch: NewBatch, callback: AppendCallback) -> None:
-        error, offset = self._append(partition, batch)
-        callback(error, offset)
+        callback(*self._append(partition, batch))
 
     def append_marker(
         self, partition: int, producer_id: int, producer_epoch: int, *, commits: bool, timestamp: int

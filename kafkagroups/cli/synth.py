@@ -17,7 +17,6 @@ groups:
 --groups N  the number of groups (default: 1000)
 --keys N  the number of topic-partitions that each group commits (default: 8)
 --skew F  the n-th group commits in proportion to 1/n^F; with 0, all groups are equally busy (default: 1)
---hot F  fraction of the groups that are stored in one partition, the hot partition (default: no hot partition)
 --transactional F  fraction of the groups that commit in transactions (default: 0)
 --modern F  fraction of the groups that use the new consumer protocol, KIP-848 (default: 0)
 --members N  the number of members of each group (default: 3)

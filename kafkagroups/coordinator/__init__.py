@@ -5,13 +5,6 @@ the folder `folder`:
     response = coordinator.join_group("billing", protocols=[("range", subscription)])
 """
 
-from kafkagroups.coordinator.assignors import (
-    ASSIGNORS,
-    Subscriber,
-    range_assignor,
-    round_robin_assignor,
-    sticky_assignor,
-)
 from kafkagroups.coordinator.clock import Clock
 from kafkagroups.coordinator.consumer_client import ConsumerProtocolConsumer
 from kafkagroups.coordinator.coordinator import GroupCoordinator, open_logs, start_broker
@@ -19,11 +12,10 @@ from kafkagroups.coordinator.logs import DiskLogs, HeldLogs, NewBatch, OffsetsLo
 from kafkagroups.coordinator.manager import GroupMetadataManager
 from kafkagroups.coordinator.messages import Errors, FetchedOffset, MemberIdentity, OffsetCommit, ResponseFuture
 from kafkagroups.coordinator.settings import Settings, read_settings
-from kafkagroups.coordinator.simulated_consumers import Consumer, poll_regularly, run_random_actions
+from kafkagroups.coordinator.simulated_consumers import Consumer
 from kafkagroups.groups.offsets import TopicPartition
 
 __all__ = [
-    "ASSIGNORS",
     "Clock",
     "Consumer",
     "ConsumerProtocolConsumer",
@@ -39,15 +31,9 @@ __all__ = [
     "OffsetsLogs",
     "ResponseFuture",
     "Settings",
-    "Subscriber",
     "TopicPartition",
     "offset_for_leader_epoch",
     "open_logs",
-    "poll_regularly",
-    "range_assignor",
     "read_settings",
-    "round_robin_assignor",
-    "run_random_actions",
     "start_broker",
-    "sticky_assignor",
 ]

@@ -1,33 +1,28 @@
-"""The assignors: those of Kafka's clients, which the leader of a classic group runs, and those of the broker.
+"""The assignors of the broker. Clients that lead a classic group divide the partitions by the same `range`.
 
 As in Kafka, static members come first, by instance id, then dynamic members, by member id.
 
 - `range` divides each topic on its own: its subscribers get consecutive partitions, and the first ones get one more if
   it does not come out even.
-- `roundrobin` (clients) takes the partitions in the order of topic and number, and each goes to the next subscriber.
-- `sticky` (clients) is as even as possible, and a member keeps as many of its partitions as possible. Of several
-  equally even assignments, Kafka may choose another one.
-- `uniform` (broker) keeps what members have. If all members have the same topics, each member keeps up to its share,
-  and the rest goes to the members below their share. Otherwise the free partitions go to the subscribers with the
-  fewest partitions, the most contested topics first; then, topic by topic, partitions move from the fullest to the
-  emptiest subscriber, until no topic can be balanced better, or after 16 rounds.
+- `uniform` keeps what members have. If all members have the same topics, each member keeps up to its share, and the
+  rest goes to the members below their share. Otherwise the free partitions go to the subscribers with the fewest
+  partitions, the most contested topics first; then, topic by topic, partitions move from the fullest to the emptiest
+  subscriber, until no topic can be balanced better, or after 16 rounds.
 
-Where the broker's assignors have equally good choices, the order of members and topics decides, that of Java's hash
-maps (groups/map_orders.py). Simpler than Kafka: racks are ignored.
-Source: RangeAssignor, RoundRobinAssignor, AbstractPartitionAssignor.MemberInfo, AbstractStickyAssignor (3.9);
-RangeAssignor, UniformAssignor, UniformHomogeneousAssignmentBuilder, UniformHeterogeneousAssignmentBuilder (4.3.1).
+Where they have equally good choices, the order of members and topics decides, that of Java's hash maps
+(groups/map_orders.py). Simpler than Kafka: racks are ignored.
+Source: AbstractPartitionAssignor.MemberInfo, RangeAssignor (3.9); RangeAssignor, UniformAssignor,
+UniformHomogeneousAssignmentBuilder, UniformHeterogeneousAssignmentBuilder (4.3.1).
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import cycle
 
 from kafkagroups.coordinator.messages import Errors, Refusal
 from kafkagroups.groups.map_orders import java_map_order, java_set_order, uuid_hash
-from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.records.wire import uuid_bytes
 
 
@@ -47,122 +42,11 @@ def _divide(partition_count: int, reader_count: int) -> Iterator[range]:
         yield range(start, start + quota + (index < remainder))
 
 
-# The assignors of clients
-
-
-@dataclass(frozen=True)
-class Subscriber:
-    """A member as the leader receives it. Only `sticky_assignor` reads what it `owned` before the rebalance."""
-
-    member_id: str
-    topics: Collection[str]
-    group_instance_id: str | None = None
-    owned: Collection[TopicPartition] = ()
-
-
-Assignments = dict[str, list[TopicPartition]]
-Assignor = Callable[[Iterable[Subscriber], Mapping[str, int]], Assignments]
-"""A function (members, partition count of each topic) -> (partitions by member id)."""
-
-
-def range_assignor(members: Iterable[Subscriber], topics: Mapping[str, int]) -> Assignments:
-    ordered_members = _order_members(members)
-    assigned: Assignments = {member.member_id: [] for member in ordered_members}
-    for topic in sorted(topics, key=java_sort_key):
-        readers = [member.member_id for member in ordered_members if topic in member.topics]
-        if readers:
-            for reader, numbers in zip(readers, _divide(topics[topic], len(readers)), strict=True):
-                assigned[reader] += [TopicPartition(topic, number) for number in numbers]
-    return assigned
-
-
-def round_robin_assignor(members: Iterable[Subscriber], topics: Mapping[str, int]) -> Assignments:
-    ordered_members = _order_members(members)
-    assigned: Assignments = {member.member_id: [] for member in ordered_members}
-    turns = cycle(ordered_members)
-    for partition in _list_subscribed_partitions(ordered_members, topics):
-        reader = next(member for member in turns if partition.topic in member.topics)
-        assigned[reader.member_id].append(partition)
-    return assigned
-
-
-def sticky_assignor(members: Iterable[Subscriber], topics: Mapping[str, int]) -> Assignments:
-    """Assign the partitions evenly, and let members keep the partitions that they own.
-
-    If two members claim a partition, the first one keeps it. In the result, no subscriber of a partition's topic has
-    two partitions fewer than the partition's owner.
-    """
-    ordered_members = _order_members(members)
-    assigned: Assignments = {member.member_id: [] for member in ordered_members}
-    readers_by_partition = {
-        partition: [member.member_id for member in ordered_members if partition.topic in member.topics]
-        for partition in _list_subscribed_partitions(ordered_members, topics)
-    }
-    owner_of: dict[TopicPartition, str] = {}
-    for member in ordered_members:
-        for partition in member.owned:
-            if member.member_id in readers_by_partition.get(partition, ()):
-                owner_of.setdefault(partition, member.member_id)
-
-    def find_least_loaded_reader(partition: TopicPartition) -> str:
-        return min(readers_by_partition[partition], key=lambda reader: len(assigned[reader]))
-
-    for partition in readers_by_partition:
-        if partition in owner_of:
-            assigned[owner_of[partition]].append(partition)
-    for partition in readers_by_partition:
-        if partition not in owner_of:
-            owner_of[partition] = find_least_loaded_reader(partition)
-            assigned[owner_of[partition]].append(partition)
-    while True:
-        # The gain of a move: the old owner's number of partitions minus the new owner's. A move makes the result more
-        # even only if the gain is 2 or more. The move with the largest gain comes first.
-        gains = {
-            partition: len(assigned[owner_of[partition]]) - len(assigned[find_least_loaded_reader(partition)])
-            for partition in readers_by_partition
-        }
-        moved = max(gains, key=lambda partition: (gains[partition], len(assigned[owner_of[partition]])), default=None)
-        if moved is None or gains[moved] < 2:
-            break
-        new_owner = find_least_loaded_reader(moved)
-        assigned[owner_of[moved]].remove(moved)
-        assigned[new_owner].append(moved)
-        owner_of[moved] = new_owner
-    return {member_id: sorted(partitions, key=_partition_sort_key) for member_id, partitions in assigned.items()}
-
-
-ASSIGNORS: dict[str, Assignor] = {
-    "range": range_assignor,
-    "roundrobin": round_robin_assignor,
-    "sticky": sticky_assignor,
-}
-"""The assignors by name. The members of a group send these names in JoinGroup."""
-
-
-def _order_members(members: Iterable[Subscriber]) -> list[Subscriber]:
-    return sorted(members, key=lambda member: _member_sort_key(member.member_id, member.group_instance_id))
-
-
-def _list_subscribed_partitions(members: Iterable[Subscriber], topics: Mapping[str, int]) -> list[TopicPartition]:
-    subscribed = {topic for member in members for topic in member.topics if topic in topics}
-    return [
-        TopicPartition(topic, number)
-        for topic in sorted(subscribed, key=java_sort_key)
-        for number in range(topics[topic])
-    ]
-
-
-def _partition_sort_key(partition: TopicPartition) -> tuple[bytes, int]:
-    return java_sort_key(partition.topic), partition.partition
-
-
-# The assignors of the broker
-
 _MAX_ROUNDS = 16
 _NO_OWNER = -1
 
 Target = dict[str, list[int]]
-"""Partitions by topic id."""
+"""Partitions by topic id, or in clients by topic name."""
 
 
 def add_partition(target: Target, topic_id: str, partition: int) -> Target:

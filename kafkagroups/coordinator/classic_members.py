@@ -426,13 +426,12 @@ def _convert_to_classic_member(member: ConsumerMember) -> ClassicMember:
 def encode_target(image: TopicImage, target: Partitions, subscription: bytes) -> bytes:
     """Return partitions as a classic member reads them, in the version of its subscription."""
     names = image.names_by_id()
-    assignment = consumer_protocol.ConsumerProtocolAssignment(
-        assigned_partitions=tuple(
-            consumer_protocol.TopicAndPartitions(names[topic_id], tuple(partitions))
-            for topic_id, partitions in target.items()
-            if topic_id in names
-        ),
-    )
-    return consumer_protocol.encode_versioned(
-        consumer_protocol.VersionedMessage(int.from_bytes(subscription[:2], "big"), assignment)
-    )
+    by_name = {names[topic_id]: partitions for topic_id, partitions in target.items() if topic_id in names}
+    return write_assignment(by_name, int.from_bytes(subscription[:2], "big"))
+
+
+def write_assignment(partitions: Partitions, version: int) -> bytes:
+    """`partitions` are by topic name. `version` is that of the byte layout."""
+    topics = tuple(consumer_protocol.TopicAndPartitions(topic, tuple(partitions[topic])) for topic in partitions)
+    assignment = consumer_protocol.ConsumerProtocolAssignment(topics)
+    return consumer_protocol.encode_versioned(consumer_protocol.VersionedMessage(version, assignment))

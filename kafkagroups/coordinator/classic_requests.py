@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from copy import copy
-from dataclasses import replace
 from functools import partial
+
+from msgspec.structs import replace
 
 from kafkagroups.coordinator import messages
 from kafkagroups.coordinator.consumer_requests import Requests
 from kafkagroups.coordinator.group_store import Result
 from kafkagroups.coordinator.messages import Errors, Refusal, ResponseFuture, find_error
-from kafkagroups.coordinator.request_fields import check_field, check_fields, check_fields_of, check_text
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.group import CONSUMER, ClassicState
 from kafkagroups.groups.living_groups import ClassicGroup, ClassicMember, build_classic_member
@@ -27,7 +27,7 @@ from kafkagroups.groups.modern_group import ModernGroup
 
 
 class MemberRequests(Requests):
-    @check_fields_of(messages.JoinGroupRequest)
+    @messages.takes_fields_of(messages.JoinGroupRequest)
     def join_group(self, request: messages.JoinGroupRequest) -> ResponseFuture[messages.JoinGroupResult]:
         """Add a member to the group. The response normally arrives when the next generation begins.
 
@@ -153,7 +153,6 @@ class MemberRequests(Requests):
     def _create_member_id(self, group: ClassicGroup, joining: ClassicMember) -> str:
         instance_id = joining.group_instance_id
         member_id = self.new_member_id(joining.client_id if instance_id is None else instance_id)
-        check_field("new_member_id", check_text, member_id)
         is_used = member_id in group.members or member_id in group.pending_members
         if is_used or not member_id:
             raise UsageError(f"expected an unused member id, found {member_id!r}", field="new_member_id")
@@ -250,7 +249,7 @@ class MemberRequests(Requests):
 
     # SyncGroup, Heartbeat and LeaveGroup
 
-    @check_fields_of(messages.SyncGroupRequest)
+    @messages.takes_fields_of(messages.SyncGroupRequest)
     def sync_group(self, request: messages.SyncGroupRequest) -> ResponseFuture[messages.SyncGroupResult]:
         """Return the member's assignment, which arrives when the leader has sent all `assignments`, by member id.
 
@@ -290,7 +289,7 @@ class MemberRequests(Requests):
                 self.rebalances.restart_session(group, member)
         return response
 
-    @check_fields_of(messages.HeartbeatRequest)
+    @messages.takes_fields_of(messages.HeartbeatRequest)
     def heartbeat(self, request: messages.HeartbeatRequest) -> ResponseFuture[Errors]:
         """Restart the member's session timer, so that the member stays in the group.
 
@@ -324,7 +323,6 @@ class MemberRequests(Requests):
         is_preparing = group.state is ClassicState.PREPARING_REBALANCE
         return Result(Errors.REBALANCE_IN_PROGRESS if is_preparing else Errors.NONE)
 
-    @check_fields
     def leave_group(
         self, group_id: str, members: Iterable[messages.MemberIdentity | str]
     ) -> ResponseFuture[messages.LeaveGroupResult]:

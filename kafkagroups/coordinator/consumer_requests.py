@@ -1,5 +1,5 @@
-"""The requests that know consumer groups: the new ones, with their results, and the classic ones to a group of a new
-type.
+"""The parts of a coordinator that all its requests share (`Requests`), and the requests that know consumer groups: the
+new ones, with their results, and the classic ones to a group of a new type.
 
 Simpler than Kafka: share and streams groups are only loaded. Classic requests to them get Kafka's answers.
 Source: GroupCoordinatorService (also throwIfConsumerGroupHeartbeatRequestIsInvalid), GroupMetadataManager,
@@ -9,22 +9,28 @@ OffsetMetadataManager (4.3.1).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
-from typing import TypeVar
+from typing import TypeVar, Unpack
+
+from msgspec.structs import replace
 
 from kafkagroups.coordinator import messages
 from kafkagroups.coordinator.classic_members import ConvertibleGroups, require_consumer_group
 from kafkagroups.coordinator.clock import Clock
 from kafkagroups.coordinator.consumer_members import ConsumerMember, Epochs, Partitions, read_member
 from kafkagroups.coordinator.consumer_targets import TopicImage, find_assignor, find_target
-from kafkagroups.coordinator.group_store import GroupStore, Refuse, Result
+from kafkagroups.coordinator.group_store import Refuse, Result
+from kafkagroups.coordinator.logs import OffsetsLogs
+from kafkagroups.coordinator.manager import GroupMetadataManager
 from kafkagroups.coordinator.messages import Errors, Refusal, ResponseFuture
-from kafkagroups.coordinator.rebalance import Rebalances
-from kafkagroups.coordinator.request_fields import check_fields, check_fields_of
-from kafkagroups.coordinator.request_validation import RequestValidator
+from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
+from kafkagroups.coordinator.rebalance import Rebalances, cancel_timers
+from kafkagroups.coordinator.request_validation import RequestValidator, Surroundings
 from kafkagroups.coordinator.settings import Settings
+from kafkagroups.groups.group import CONSUMER, ClassicState
+from kafkagroups.groups.living_groups import LivingGroup
 from kafkagroups.groups.modern_group import ModernGroup, ModernMember
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.records.serde import Record
@@ -43,8 +49,7 @@ class DescribedConsumer:
     target: Partitions
 
 
-@dataclass(frozen=True)
-class DescribedConsumerGroup:
+class DescribedConsumerGroup(messages.Message, frozen=True):
     """`topic_names` are the names of topics by id."""
 
     error: Errors
@@ -55,7 +60,7 @@ class DescribedConsumerGroup:
     assignment_epoch: int = 0
     assignor: str = ""
     members: tuple[DescribedConsumer, ...] = ()
-    topic_names: Mapping[str, str] = field(default_factory=dict)
+    topic_names: Mapping[str, str] = {}
 
 
 def check_heartbeat(request: messages.ConsumerHeartbeat, settings: Settings) -> None:
@@ -97,17 +102,60 @@ def _require_text(value: str | None, name: str) -> None:
 
 
 class Requests:
-    """A part of `GroupCoordinator`, which sets what the requests need."""
+    """What the requests of a coordinator share: its parts, and what it does with the groups of a loaded partition."""
 
-    clock: Clock
-    settings: Settings
-    manager: GroupStore
-    validator: RequestValidator
-    rebalances: Rebalances
-    new_member_id: Callable[[str], str]
-    # Only in the new coordinator:
-    image: TopicImage
-    consumer_groups: ConvertibleGroups
+    def __init__(
+        self,
+        logs: OffsetsLogs,
+        clock: Clock,
+        settings: Settings | None = None,
+        *,
+        new_member_id: Callable[[str], str],
+        **surroundings: Unpack[Surroundings],
+    ) -> None:
+        self.clock = clock
+        self.settings = settings or Settings()
+        is_classic = self.settings.coordinator == "classic"
+        store_class = GroupMetadataManager if is_classic else PartitionedGroups
+        self.manager: GroupMetadataManager | PartitionedGroups = store_class(self.settings, logs, clock)
+        self.manager.on_loaded = self._start_group
+        self.manager.on_unloaded = self._stop_group
+        self.validator = RequestValidator(self.manager, surroundings)
+        self.zookeeper = self.validator.zookeeper
+        self.rebalances = Rebalances(self.manager)
+        self.new_member_id = new_member_id
+        if isinstance(self.manager, PartitionedGroups):
+            self.image = TopicImage(
+                {} if self.validator.topics is None else self.validator.topics, self.validator.topic_ids
+            )
+            group_configs = surroundings.get("group_configs", {})
+            self.consumer_groups = ConvertibleGroups(self.manager, self.rebalances, self.image, group_configs)
+
+    def _start_group(self, group: LivingGroup) -> None:
+        """A loaded group that is larger than group.max.size must rebalance."""
+        if isinstance(group, ModernGroup):
+            if group.type == CONSUMER:
+                self.consumer_groups.start_group(group)
+            return
+        if len(group.members) > self.settings.group_max_size:
+            self.rebalances.prepare(group)
+        for member in group.members.values():
+            self.rebalances.restart_session(group, member)
+
+    def _stop_group(self, group: LivingGroup) -> None:
+        """In a Stable group, the JoinGroup of a replaced static member can wait for an append, whose callback answers
+        it.
+        """
+        if isinstance(group, ModernGroup):
+            self.consumer_groups.stop_group(group)
+            return
+        answers_joins = group.state is ClassicState.PREPARING_REBALANCE
+        group.transition_to(ClassicState.DEAD, self.clock.now_ms)
+        for member in group.ordered_members():
+            if answers_joins:
+                messages.answer_join(member, messages.JoinGroupResult(Errors.NOT_COORDINATOR, member.member_id))
+            messages.answer_sync(member, messages.SyncGroupResult(Errors.NOT_COORDINATOR))
+        cancel_timers(group)
 
     def _handle(
         self, group_id: str, check: Callable[[], None], handler: Callable[[], Result[T]], refuse: Refuse[T]
@@ -121,7 +169,7 @@ class Requests:
 
 
 class ConsumerGroupRequests(Requests):
-    @check_fields_of(messages.ConsumerHeartbeat)
+    @messages.takes_fields_of(messages.ConsumerHeartbeat)
     def consumer_group_heartbeat(
         self, request: messages.ConsumerHeartbeat
     ) -> ResponseFuture[messages.ConsumerHeartbeatResult]:
@@ -171,7 +219,6 @@ class ConsumerGroupRequests(Requests):
             raise Refusal(Errors.GROUP_ID_NOT_FOUND, f"{kind} {group_id} not found.")
         return require_consumer_group(group, group_id)
 
-    @check_fields
     def consumer_group_describe(self, group_ids: Iterable[str]) -> list[DescribedConsumerGroup]:
         """Return the state and the members of consumer groups (since 4.0).
 

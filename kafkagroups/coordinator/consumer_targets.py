@@ -28,7 +28,7 @@ from kafkagroups.coordinator.messages import Errors, Refusal
 from kafkagroups.groups.group import CONSUMER
 from kafkagroups.groups.map_orders import java_map_order, java_set_order, timeline_map_order
 from kafkagroups.groups.modern_group import ModernGroup
-from kafkagroups.groups.topic_patterns import compile_pattern, resolve_patterns
+from kafkagroups.groups.topic_patterns import compile_pattern, find_matches
 from kafkagroups.records.consumer_group import ConsumerGroupRegularExpressionValue
 from kafkagroups.records.serde import Record
 from kafkagroups.records.wire import utf16_length, uuid_bytes
@@ -87,8 +87,10 @@ class PatternResolver:
             ordered = java_map_order(sorted(patterns), capacity=len(patterns))
             version = len(self.image.partition_counts)
             resolved = {
-                pattern: ConsumerGroupRegularExpressionValue(tuple(names), version, now_ms)
-                for pattern, names in resolve_patterns(ordered, self.image.partition_counts).items()
+                pattern: ConsumerGroupRegularExpressionValue(
+                    find_matches(pattern, self.image.partition_counts), version, now_ms
+                )
+                for pattern in ordered
             }
             store = partial(self._store, group.group_id, resolved, self._topic_ids())
             self.store.clock.after(SHORTEST_DELAY_MS, store)

@@ -1,8 +1,7 @@
-"""A recorded conversation: the lines of its file (a header, then requests and events), the fields that each must have,
-and what the recording decides because no request contains it: ids of members and topics, and open transactions.
+"""A recorded conversation: the lines of its file (a header, then requests and events), and what the recording decides
+because no request contains it: ids of members and topics, and open transactions.
 
-msgspec checks the fields that the replay (player.py) reads. `fields` describes an object with them; if a name ends with
-`?`, the field may be missing, and bytes are base64 text.
+msgspec checks what each line must have, and later each request (recorded_requests.py).
 
 `Transactions` replaces Kafka's transaction coordinator, which a group coordinator asks one question: is this partition
 in the producer's open transaction?
@@ -15,17 +14,15 @@ import base64
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
-from types import GenericAlias
-from typing import IO, Any
+from typing import IO, Annotated, Any
 from uuid import NAMESPACE_URL, uuid5
 
 import msgspec
 
-from kafkagroups.coordinator.messages import Errors
+from kafkagroups.coordinator.messages import Errors, Int16, Int32, Int64, Message
 from kafkagroups.coordinator.recorded_requests import Json
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE
@@ -34,171 +31,100 @@ from kafkagroups.log.folders import open_log
 from kafkagroups.log.segment_file import check_regular
 from kafkagroups.records.serde import Record, decode
 
-TEXTS = (
-    *("groupId", "memberId", "name", "protocolType", "resourceName", "topicId", "transactionalId"),
-    *("api", "broker", "client_id", "event", "marker", "why"),
-)
-NUMBERS = (
-    *("committedLeaderEpoch", "committedOffset", "commitTimestamp", "configOperation", "count", "errorCode"),
-    *("generationId", "generationIdOrMemberEpoch", "memberEpoch", "numPartitions", "partitionIndex", "producerEpoch"),
-    *("producerId", "rebalanceTimeoutMs", "resourceType", "retentionTimeMs", "sessionTimeoutMs"),
-    *("api_version", "first", "ms", "n", "partition", "producer_epoch", "producer_id", "start_ms", "up_ms"),
-)
-NULLABLE_TEXTS = (
-    *("committedMetadata", "groupInstanceId", "instanceId", "protocolName", "rackId", "serverAssignor"),
-    *("subscribedTopicRegex", "value"),
-)
-FIELD_TYPES: dict[str, Any] = {
-    **dict.fromkeys(TEXTS, str),
-    **dict.fromkeys(NUMBERS, int),
-    **dict.fromkeys(NULLABLE_TEXTS, str | None),
-    **dict.fromkeys(("includeAuthorizedOperations", "requireStable"), bool),
-    **dict.fromkeys(("metadata", "assignment"), bytes),
-    **dict.fromkeys(("groupIds", "groupsNames"), list[str]),
-    **dict.fromkeys(("subscribedTopicNames", "statesFilter", "typesFilter"), list[str] | None),
-    **dict.fromkeys(("config", "request"), dict),
-    "partitionIndexes": list[int],
-}
-"""The types of fields, by name."""
+MAX_PARTITIONS = 10_000
+"""The largest partition count of a topic in a conversation. The coordinator loads each partition of its own topic."""
+PartitionCount = Annotated[int, msgspec.Meta(le=MAX_PARTITIONS)]
+Milliseconds = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+"""A time since the start of the conversation, which lasts at most 24 days: a broker often deletes expired offsets."""
 
 
-def fields(*names: str, **others: Any) -> Any:
-    """Return the type of an object. `others` are fields whose type depends on the object."""
-    types = {name: FIELD_TYPES[name.rstrip("?")] for name in names} | others
-    required = [(name, field_type) for name, field_type in types.items() if not name.endswith("?")]
-    optional = [(name.rstrip("?"), field_type, None) for name, field_type in types.items() if name.endswith("?")]
-    return msgspec.defstruct("Fields", [*required, *optional])
-
-
-def list_of(*names: str, **others: Any) -> Any:
-    return GenericAlias(list, fields(*names, **others))
-
-
-OFFSETS = list_of("partitionIndex", "committedOffset", "committedMetadata", "committedLeaderEpoch?", "commitTimestamp?")
-COMMITTED = list_of("name", partitions=OFFSETS)
-COMMITTED_BY_ID = list_of("topicId", partitions=OFFSETS)
-FETCHED = list_of("name", "partitionIndexes") | None
-FETCHED_BY_ID = list_of("topicId", "partitionIndexes") | None
-FETCHING_MEMBER = {"memberId?": str | None, "memberEpoch?": int}
-JOIN_GROUP = ("groupId", "memberId", "groupInstanceId?", "sessionTimeoutMs", "protocolType")
-PROTOCOLS = list_of("name", "metadata")
-HEARTBEAT = ("groupId", "generationId", "memberId", "groupInstanceId?")
-OFFSET_COMMIT = ("groupId", "generationIdOrMemberEpoch", "memberId", "groupInstanceId?", "retentionTimeMs?")
-TXN_OFFSET_COMMIT = (
-    *("transactionalId", "producerId", "producerEpoch", "groupId", "generationId?", "generationIdOrMemberEpoch?"),
-    *("memberId?", "groupInstanceId?"),
-)
-REQUEST_TYPES: dict[tuple[str, int], Any] = {
-    ("JoinGroup", 0): fields(*JOIN_GROUP, protocols=PROTOCOLS),
-    ("JoinGroup", 1): fields(*JOIN_GROUP, "rebalanceTimeoutMs", protocols=PROTOCOLS),
-    ("SyncGroup", 0): fields(
-        *(*HEARTBEAT, "protocolName?"),
-        **{"protocolType?": str | None},
-        assignments=list_of("memberId", "assignment"),
-    ),
-    ("Heartbeat", 0): fields(*HEARTBEAT),
-    ("LeaveGroup", 0): fields("groupId", "memberId"),
-    ("LeaveGroup", 3): fields("groupId", members=list_of("memberId", "groupInstanceId?")),
-    ("OffsetCommit", 0): fields("groupId", topics=COMMITTED),
-    ("OffsetCommit", 1): fields(*OFFSET_COMMIT, topics=COMMITTED),
-    ("OffsetCommit", 10): fields(*OFFSET_COMMIT, topics=COMMITTED_BY_ID),
-    ("TxnOffsetCommit", 0): fields(*TXN_OFFSET_COMMIT, topics=COMMITTED),
-    ("TxnOffsetCommit", 6): fields(*TXN_OFFSET_COMMIT, topics=COMMITTED_BY_ID),
-    ("OffsetFetch", 0): fields("groupId", topics=FETCHED),
-    ("OffsetFetch", 8): fields("requireStable?", groups=list_of("groupId", **FETCHING_MEMBER, topics=FETCHED)),
-    ("OffsetFetch", 10): fields("requireStable?", groups=list_of("groupId", **FETCHING_MEMBER, topics=FETCHED_BY_ID)),
-    ("DescribeGroups", 0): fields("includeAuthorizedOperations?", groups=list[str]),
-    ("ListGroups", 0): fields("statesFilter?", "typesFilter?"),
-    ("DeleteGroups", 0): fields("groupsNames"),
-    ("ConsumerGroupHeartbeat", 0): fields(
-        *("groupId", "memberId", "memberEpoch", "instanceId?", "rackId?", "rebalanceTimeoutMs?"),
-        *("subscribedTopicNames?", "subscribedTopicRegex?", "serverAssignor?"),
-        **{"topicPartitions?": list_of("topicId", partitions=list[int]) | None},
-    ),
-    ("ConsumerGroupDescribe", 0): fields("groupIds", "includeAuthorizedOperations?"),
-    ("OffsetDelete", 0): fields("groupId", topics=list_of("name", partitions=list_of("partitionIndex"))),
-    ("InitProducerId", 0): fields(transactionalId=str | None),
-    ("AddOffsetsToTxn", 0): fields("transactionalId", "groupId"),
-    ("EndTxn", 0): fields("transactionalId"),
-    ("CreateTopics", 0): fields(topics=list_of("name", "numPartitions")),
-    ("CreatePartitions", 0): fields(topics=list_of("name", "count")),
-    ("IncrementalAlterConfigs", 0): fields(
-        resources=list_of("resourceType", "resourceName", configs=list_of("name", "configOperation", "value"))
-    ),
-}
-"""By API, and by the first version with these fields: the type of the request."""
-COMMIT_RESPONSE = fields(**{"topics?": list_of(**{"topicId?": str}, partitions=list_of("errorCode"))})
-RESPONSE_TYPES: dict[str, Any] = {
-    "OffsetCommit": COMMIT_RESPONSE,
-    "TxnOffsetCommit": COMMIT_RESPONSE,
-    "JoinGroup": fields("memberId"),
-    "InitProducerId": fields("errorCode", "producerId", "producerEpoch"),
-    "AddOffsetsToTxn": fields("errorCode"),
-    "EndTxn": fields("errorCode"),
-    "CreateTopics": fields(topics=list_of("name", "errorCode", "numPartitions?")),
-    "CreatePartitions": fields(results=list_of("name", "errorCode")),
-    "IncrementalAlterConfigs": fields(responses=list_of("resourceName", "errorCode")),
-    "DeleteTopics": fields(responses=list_of("errorCode", name=str | None)),
-}
-"""The fields that the replay reads from a recorded response."""
-HEADER_LINE = fields("broker", "config", "start_ms", partitions=int, topics=dict[str, int])
-"""The first line of a conversation.
+class Header(msgspec.Struct):
+    """The first line of a conversation.
 
     broker        the Kafka version of the recorded broker
     partitions    the partition count of the offsets topic
     topics        the partition count of each other topic
     start_ms      in ms since 1970; all other times are in ms since `start_ms`
-"""
-LINE = fields("ms", "api?", "event?")
-REQUEST_LINE = fields(
-    *("n", "ms", "api", "api_version", "client_id", "request"),
-    **{"appended?": list_of("partition", "first") | None},
-    response=dict | None,
-)
-"""A request. `n` is the number of the request, and `ms` is the time at which the client sent the request."""
-EVENT_LINES: dict[str, Any] = {
-    "restart": fields("ms", "up_ms"),
-    "append": fields("ms", "why", "marker?", appended=list_of("partition")),
-}
-"""The events. "restart": the broker is down from `ms` to `up_ms`. "append": the broker appended batches to the log.
+    """
 
-`why` is the reason for the append. If the append is a transaction marker, `marker` is "COMMIT" or "ABORT".
-"""
-MARKER_LINE = fields("producer_id", "producer_epoch")
+    broker: str
+    config: dict[str, Any]
+    partitions: PartitionCount
+    topics: dict[str, PartitionCount]
+    start_ms: Int64
+
+
+class Appended(msgspec.Struct):
+    partition: Int32
+    first: Int64 | None = None
+
+
+class RequestLine(msgspec.Struct):
+    """`n` is the number of the request, and `ms` is the time at which the client sent the request."""
+
+    n: Int64
+    ms: Milliseconds
+    api: str
+    api_version: Int16
+    client_id: str
+    request: dict[str, Any]
+    response: dict[str, Any] | None
+    appended: list[Appended] | None = None
+
+
+class EventLine(msgspec.Struct):
+    """The events. "restart": the broker is down from `ms` to `up_ms`. "append": the broker appended batches to the
+    log, for the reason `why`. For a transaction marker, `marker` is "COMMIT" or "ABORT".
+    """
+
+    ms: Milliseconds
+    up_ms: Milliseconds = 0
+    why: str = ""
+    appended: list[Appended] = []
+    marker: str = ""
+    producer_id: Int64 = -1
+    producer_epoch: Int16 = -1
+
+
+class JoinGroupResponse(Message, frozen=True):
+    member_id: str
+
+
+class AnsweredPartition(Message, frozen=True):
+    error: Int16
+
+
+class AnsweredTopic(Message, frozen=True):
+    topic_id: str = ""
+    partitions: tuple[AnsweredPartition, ...] = ()
+
+
+class CommitResponse(Message, frozen=True):
+    topics: tuple[AnsweredTopic, ...] = ()
+
+
+RESPONSES: dict[str, Any] = {
+    "JoinGroup": JoinGroupResponse,
+    "OffsetCommit": CommitResponse,
+    "TxnOffsetCommit": CommitResponse,
+    "CreateTopics": CommitResponse,
+}
+"""The responses that are read before the replay."""
 
 
 def check_line(line: Any) -> None:
-    """Raise UsageError with the wrong field if a line after the header cannot be replayed."""
-    check(line, LINE)
-    if "api" in line:
-        check(line, REQUEST_LINE)
-        api = line["api"]
-        api_version = max(line["api_version"], 0)
-        versions = [version for name, version in REQUEST_TYPES if name == api and version <= api_version]
-        check(line["request"], REQUEST_TYPES[api, max(versions)] if versions else dict, "request")
-        check(line["response"], RESPONSE_TYPES.get(api, dict) | None, "response")
-    elif "event" in line:
-        check(line, EVENT_LINES.get(line["event"], LINE))
-        if "marker" in line:
-            check(line, MARKER_LINE)
-
-
-def check(value: Any, expected: Any, place: str = "") -> None:
-    """Raise UsageError unless the value has this type. `place` is its path in the line."""
-    try:
-        msgspec.convert(value, expected)
-    except msgspec.ValidationError as error:
-        reason, _, path = str(error).partition(" - at `$")
-        wrong_field = f"{place}{path.removesuffix('`')}".removeprefix(".")
-        if missing := re.fullmatch(r"Object missing required field `(\w+)`", reason):
-            raise UsageError("is missing", field=".".join(filter(None, [wrong_field, missing[1]]))) from None
-        raise UsageError(reason[:1].lower() + reason[1:], field=wrong_field or "the line") from None
+    """Raise msgspec.ValidationError if a line after the header cannot be replayed."""
+    is_request = isinstance(line, dict) and "api" in line
+    msgspec.convert(line, RequestLine if is_request else EventLine)
+    if is_request:
+        msgspec.convert(line["response"], RESPONSES.get(line["api"], dict) | None)
 
 
 def read_conversation(path: str | Path) -> tuple[Json, list[Json]]:
     """Return the header (the first line) of a conversation, and its requests and events.
 
-    If the file is not a conversation, raise UsageError with the line number and the field.
+    The header gets the field `file`, for messages. If the file is not a conversation, raise UsageError with the line
+    number and the field.
     """
     try:
         check_regular(os.stat(path), str(path))
@@ -208,7 +134,7 @@ def read_conversation(path: str | Path) -> tuple[Json, list[Json]]:
         raise UsageError(f"{path}: {error.strerror}") from None
     except ValueError as error:  # The path contains a null character.
         raise UsageError(f"{path}: {error}") from None
-    return lines[0], lines[1:]
+    return {**lines[0], "file": str(path)}, lines[1:]
 
 
 def _parse_lines(file: IO[bytes], path: str | Path) -> list[Json]:
@@ -219,21 +145,22 @@ def _parse_lines(file: IO[bytes], path: str | Path) -> list[Json]:
             if lines:
                 check_line(line)
             else:
-                check(line, HEADER_LINE)
+                msgspec.convert(line, Header)
             lines.append(line)
         if not lines:
             raise ValueError
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{path}, line {len(lines) + 1}: {error}") from None
     except (ValueError, RecursionError):
         reason = "expected a conversation: a JSON object on each line; the first line is the header"
         raise UsageError(f"{path}, line {len(lines) + 1}: {reason}") from None
-    except UsageError as error:
-        raise UsageError(f"{path}, line {len(lines) + 1}: {error}") from None
     return lines
 
 
 INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
 _UNSEEN_IDS = {name: f"{name.strip('_'):A<22.22}".replace("_", "A") for name in INTERNAL_TOPICS}
 """An id for a topic whose id no client has seen."""
+_ASSIGNED_TOPIC = re.compile(r'"topicId":"([^"]+)",(?:"topicName":"([^"]+)",)?"partitions":\[([\d,]*)\]')
 # A member id is the client id or the instance id, a hyphen, and a random UUID.
 _MEMBER_ID = re.compile(r'"([^"]*-[0-9a-f]{8}-[0-9a-f-]{27})"')
 
@@ -269,37 +196,22 @@ class RecordedMemberIds:
         return self._next_id
 
 
-class RecordedBatches:
-    """The batches of share and streams groups, which our coordinator only loads.
+def read_recorded_batch(
+    folder: Path | None, partition: int, first_offset: int | None, group_types: Collection[str]
+) -> list[Record]:
+    """Return the records of a batch in the recorded broker's log; nothing if it is a batch of groups of other types.
 
-    So that the rest of a conversation finds the same groups, the replay appends what the recorded broker wrote for
-    them, at its place.
+    Our coordinator only loads share and streams groups. So that the rest of a conversation finds the same groups, the
+    replay appends what the recorded broker wrote for them, at its place.
     """
-
-    def __init__(self, folder: Path | None) -> None:
-        self.folder = folder
-
-    def find(self, partition: int, first_offset: int | None, group_types: Collection[str]) -> list[Record]:
-        """Return the records of a batch; nothing if it is a batch of groups of other types."""
-        if first_offset is None:
-            return []
-        records = self._batches.get((partition, first_offset), [])
-        return [record for record in records if GROUP_TYPE_BY_RECORD_TYPE[record.type] in group_types]
-
-    @cached_property
-    def _batches(self) -> dict[tuple[int, int], list[Record]]:
-        batches: dict[tuple[int, int], list[Record]] = {}
-        folders = [] if self.folder is None else sorted(self.folder.glob("__consumer_offsets-*"))
-        for folder in folders:
-            partition = int(folder.name.rpartition("-")[2])
-            for batch in open_log(folder):
-                if batch.is_control:
-                    continue
-                records = [decode(record.key, record.value) for record in batch.records]
-                types = {GROUP_TYPE_BY_RECORD_TYPE.get(record.type) for record in records}
-                if types <= {"share", "streams"}:
-                    batches[partition, batch.base_offset] = records
-        return batches
+    log = None if folder is None else folder / f"__consumer_offsets-{partition}"
+    batches = open_log(log) if log is not None and log.is_dir() else ()
+    batch = next((each for each in batches if each.base_offset == first_offset), None)
+    if batch is None or batch.is_control:
+        return []
+    records = [decode(record.key, record.value) for record in batch.records]
+    types = [GROUP_TYPE_BY_RECORD_TYPE.get(record.type) for record in records]
+    return [record for record, group_type in zip(records, types, strict=True) if group_type in group_types]
 
 
 @dataclass
@@ -392,34 +304,24 @@ def find_internal_topic_ids(lines: list[Json], known_ids: set[str]) -> dict[str,
     offsets topic, because the topic of transactions has only one partition in a recording.
     """
     ids = dict(_UNSEEN_IDS)
-    unnamed: dict[str, int] = {}
     created = {
-        topic.get("topicId")
+        topic.topic_id
         for line in lines
         if line.get("api") == "CreateTopics" and line["response"]
-        for topic in line["response"]["topics"]
+        for topic in msgspec.convert(line["response"], CommitResponse).topics
     }
-    for topic in _iterate_topics([line["response"] for line in lines if line.get("response")]):
-        if topic.get("topicName") in ids:
-            ids[topic["topicName"]] = topic["topicId"]
-        elif topic["topicId"] not in known_ids | created:
-            unnamed[topic["topicId"]] = max([unnamed.get(topic["topicId"], 0), *topic["partitions"]])
-    for topic_id, highest in unnamed.items():
-        name = INTERNAL_TOPICS[0 if highest else 1]
+    unnamed: dict[str, bool] = {}
+    responses = json.dumps([line.get("response") for line in lines], separators=(",", ":"))
+    for topic_id, name, numbers in _ASSIGNED_TOPIC.findall(responses):
+        if name in ids:
+            ids[name] = topic_id
+        elif topic_id not in known_ids | created:
+            unnamed[topic_id] = unnamed.get(topic_id, False) or numbers not in ("", "0")
+    for topic_id, has_other_numbers in unnamed.items():
+        name = INTERNAL_TOPICS[0 if has_other_numbers else 1]
         if ids[name] == _UNSEEN_IDS[name] and topic_id not in ids.values():
             ids[name] = topic_id
     return ids
-
-
-def _iterate_topics(value: Any) -> Iterator[Json]:
-    inner: Iterable[Any] = value if isinstance(value, list) else ()
-    if isinstance(value, dict):
-        inner = value.values()
-        numbers = value.get("partitions")
-        if "topicId" in value and isinstance(numbers, list) and all(isinstance(each, int) for each in numbers):
-            yield value
-    for each in inner:
-        yield from _iterate_topics(each)
 
 
 def find_topic_ids(header: Json, lines: list[Json]) -> dict[str, str]:
@@ -431,10 +333,10 @@ def find_topic_ids(header: Json, lines: list[Json]) -> dict[str, str]:
     known_ids: dict[str, None] = {}
     for line in lines:
         if line.get("api") in ("OffsetCommit", "TxnOffsetCommit") and line["response"]:
-            for topic in line["response"].get("topics", ()):
-                errors = {partition["errorCode"] for partition in topic["partitions"]}
-                if "topicId" in topic and errors != {Errors.UNKNOWN_TOPIC_ID}:
-                    known_ids[topic["topicId"]] = None
+            for topic in msgspec.convert(line["response"], CommitResponse).topics:
+                errors = {partition.error for partition in topic.partitions}
+                if topic.topic_id and errors != {Errors.UNKNOWN_TOPIC_ID}:
+                    known_ids[topic.topic_id] = None
     names = list(header["topics"])
     return {name: make_topic_id(name) for name in names} | dict(zip(names, known_ids, strict=False))
 

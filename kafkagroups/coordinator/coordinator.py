@@ -9,83 +9,41 @@ GroupCoordinatorService.java, GroupCoordinatorShard.java (4.3.1).
 
 from __future__ import annotations
 
-import logging
 from collections import ChainMap
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
-from functools import cache
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Unpack
 
+from msgspec.structs import replace
+
 from kafkagroups.coordinator import messages
-from kafkagroups.coordinator.classic_members import ConvertibleGroups
 from kafkagroups.coordinator.classic_requests import MemberRequests
 from kafkagroups.coordinator.clock import Clock
-from kafkagroups.coordinator.consumer_targets import TopicImage
 from kafkagroups.coordinator.group_store import Result, is_empty
 from kafkagroups.coordinator.logs import AppendListener, DiskLogs, OffsetsLogs, ignore_append
-from kafkagroups.coordinator.manager import GroupMetadataManager
 from kafkagroups.coordinator.messages import Errors, Refusal, ResponseFuture, find_error
 from kafkagroups.coordinator.offset_requests import OffsetRequests
-from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
-from kafkagroups.coordinator.rebalance import Rebalances, cancel_timers
-from kafkagroups.coordinator.request_fields import check_fields
-from kafkagroups.coordinator.request_validation import RequestValidator, Surroundings
+from kafkagroups.coordinator.request_validation import Surroundings
 from kafkagroups.coordinator.settings import Settings
-from kafkagroups.errors import BadBytes, UsageError
-from kafkagroups.groups.group import CONSUMER, ClassicState
+from kafkagroups.errors import UsageError
+from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.living_groups import ClassicGroup, LivingGroup
-from kafkagroups.groups.modern_group import ModernGroup
-from kafkagroups.groups.replay import LogKeys, read_keys
-from kafkagroups.records.releases import dialect
-from kafkagroups.records.serde import decode_with_key
-
-logger = logging.getLogger("kafkagroups.coordinator")
 
 
 class GroupCoordinator(MemberRequests, OffsetRequests):
     """One broker's group coordinator. Call `elect` for its partitions first, or use `start_broker`.
 
     Most answers are `ResponseFuture` objects. In the new coordinator (since 4.0), they also wait until the log has
-    confirmed everything that they rest on; if the append fails, they are its error. Every method raises UsageError, and
-    changes nothing, if an argument has a value that no request can contain (request_fields.py).
+    confirmed everything that they rest on; if the append fails, they are its error.
 
     `settings.kafka` is the Kafka version whose rules the coordinator follows, and its timers run when the caller
     advances the clock. `new_member_id` returns the id of a new member, from its client id, or from the instance id of a
     static member. `Surroundings` (request_validation.py) is what the coordinator asks the rest of the cluster.
     """
 
-    def __init__(
-        self,
-        logs: OffsetsLogs,
-        clock: Clock,
-        settings: Settings | None = None,
-        *,
-        new_member_id: Callable[[str], str],
-        **surroundings: Unpack[Surroundings],
-    ) -> None:
-        self.clock = clock
-        self.settings = settings or Settings()
-        is_classic = self.settings.coordinator == "classic"
-        store_class = GroupMetadataManager if is_classic else PartitionedGroups
-        self.manager: GroupMetadataManager | PartitionedGroups = store_class(self.settings, logs, clock)
-        self.manager.on_loaded = self._start_group
-        self.manager.on_unloaded = self._stop_group
-        self.validator = RequestValidator(self.manager, surroundings)
-        self.zookeeper = self.validator.zookeeper
-        self.rebalances = Rebalances(self.manager)
-        self.new_member_id = new_member_id
-        if isinstance(self.manager, PartitionedGroups):
-            self.image = TopicImage(
-                {} if self.validator.topics is None else self.validator.topics, self.validator.topic_ids
-            )
-            group_configs = surroundings.get("group_configs", {})
-            self.consumer_groups = ConvertibleGroups(self.manager, self.rebalances, self.image, group_configs)
-
     # Groups
 
-    @check_fields
     def describe_groups(self, group_ids: Iterable[str]) -> list[messages.DescribedGroup]:
         """Return the state and the members of each group. The state of a group that does not exist is "Dead".
 
@@ -129,7 +87,6 @@ class GroupCoordinator(MemberRequests, OffsetRequests):
             ),
         )
 
-    @check_fields
     def list_groups(
         self, states: Collection[str] = (), types: Collection[str] = ()
     ) -> tuple[Errors, list[messages.ListedGroup]]:
@@ -171,7 +128,6 @@ class GroupCoordinator(MemberRequests, OffsetRequests):
             return "AwaitingSync"
         return str(group.state.value)
 
-    @check_fields
     def delete_groups(self, group_ids: Iterable[str]) -> ResponseFuture[dict[str, Errors]]:
         """Delete Empty groups and their offsets (since Kafka 1.1).
 
@@ -219,7 +175,6 @@ class GroupCoordinator(MemberRequests, OffsetRequests):
 
     # The broker
 
-    @check_fields
     def find_coordinator(self, group_id: str) -> tuple[Errors, int]:
         """Return the partition of the offsets topic whose leader coordinates the group.
 
@@ -232,7 +187,6 @@ class GroupCoordinator(MemberRequests, OffsetRequests):
         is_leader = partition in self.manager.owned
         return Errors.NONE if is_leader else Errors.COORDINATOR_NOT_AVAILABLE, partition
 
-    @check_fields
     def elect(self, partition: int, epoch: int = 0) -> None:
         """Make this broker the leader of a partition of the offsets topic, and load the partition's groups.
 
@@ -244,7 +198,6 @@ class GroupCoordinator(MemberRequests, OffsetRequests):
             raise UsageError(f"the offsets topic has the partitions 0 to {count - 1}, not {partition}")
         self.manager.load_partition(partition, epoch)
 
-    @check_fields
     def resign(self, partition: int, epoch: int | None = None) -> None:
         """End this broker's leadership of the partition, because another broker is the leader now.
 
@@ -256,34 +209,6 @@ class GroupCoordinator(MemberRequests, OffsetRequests):
     def shut_down(self) -> None:
         """Answer every later request with COORDINATOR_NOT_AVAILABLE."""
         self.validator.is_running = False
-
-    def _start_group(self, group: LivingGroup) -> None:
-        """A loaded group that is larger than group.max.size must rebalance."""
-        if isinstance(group, ModernGroup):
-            if group.type == CONSUMER:
-                self.consumer_groups.start_group(group)
-            return
-        logger.info("Loading group metadata for %s with generation %d", group.group_id, group.generation)
-        if len(group.members) > self.settings.group_max_size:
-            self.rebalances.prepare(group)
-        for member in group.members.values():
-            self.rebalances.restart_session(group, member)
-
-    def _stop_group(self, group: LivingGroup) -> None:
-        """In a Stable group, the JoinGroup of a replaced static member can wait for an append, whose callback answers
-        it.
-        """
-        if isinstance(group, ModernGroup):
-            self.consumer_groups.stop_group(group)
-            return
-        logger.info("Unloading group metadata for %s with generation %d", group.group_id, group.generation)
-        answers_joins = group.state is ClassicState.PREPARING_REBALANCE
-        group.transition_to(ClassicState.DEAD, self.clock.now_ms)
-        for member in group.ordered_members():
-            if answers_joins:
-                messages.answer_join(member, messages.JoinGroupResult(Errors.NOT_COORDINATOR, member.member_id))
-            messages.answer_sync(member, messages.SyncGroupResult(Errors.NOT_COORDINATOR))
-        cancel_timers(group)
 
 
 def open_logs(folder: str | Path, settings: Settings, *, on_append: AppendListener = ignore_append) -> DiskLogs:
@@ -312,8 +237,8 @@ def start_broker(
 ) -> GroupCoordinator:
     """Start a broker that leads every partition of the offsets topic, and return its coordinator.
 
-    A folder of `logs` may be empty. Without `new_member_id`, an id is the client id and a number that no member in the
-    log has, so every run of the program has the same ids, and no restart repeats one.
+    A folder of `logs` may be empty. Without `new_member_id`, an id is the client id and a number, so every run of the
+    program has the same ids, and no two members of a group have the same.
 
     Examples
     --------
@@ -325,41 +250,22 @@ def start_broker(
     """
     settings = settings or Settings()
     logs = open_logs(logs, settings) if isinstance(logs, str | Path) else logs
-    used_ids = _find_member_ids(logs, settings)
-    coordinator = GroupCoordinator(
-        logs,
-        clock,
-        settings,
-        new_member_id=new_member_id or number_member_ids(used_ids),
-        **surroundings,
-    )
+
+    def is_member(member_id: str) -> bool:
+        return any(member_id in group.members for group in coordinator.manager.current_groups())
+
+    new_member_id = new_member_id or number_member_ids(is_member)
+    coordinator = GroupCoordinator(logs, clock, settings, new_member_id=new_member_id, **surroundings)
     for partition in range(settings.offsets_topic_num_partitions):
         coordinator.elect(partition)
     return coordinator
 
 
-def number_member_ids(used_ids: Iterable[str] = ()) -> Callable[[str], str]:
-    """Return a function that appends a counter: "a" becomes "a-1", and a later "b" becomes "b-2".
-
-    It passes over the `used_ids`, which are read at the first call.
-    """
+def number_member_ids(is_used: Callable[[str], bool] = lambda member_id: False) -> Callable[[str], str]:
+    """Return a function that appends a counter: "a" becomes "a-1", and a later "b" becomes "b-2"."""
     numbers = count(1)
-    find_used_ids = cache(lambda: frozenset(used_ids))
 
     def supply(prefix: str) -> str:
-        return next(each for each in (f"{prefix}-{number}" for number in numbers) if each not in find_used_ids())
+        return next(each for each in (f"{prefix}-{number}" for number in numbers) if not is_used(each))
 
     return supply
-
-
-def _find_member_ids(logs: OffsetsLogs, settings: Settings) -> Iterator[str]:
-    keys = LogKeys(dialect(settings.coordinator, settings.kafka))
-    for partition in range(settings.offsets_topic_num_partitions):
-        for batch in logs.read(partition):
-            for _, key, log_record in read_keys(batch, keys):
-                yield getattr(key.decoded.content, "member_id", "")
-                try:
-                    record = decode_with_key(key.decoded, log_record.value)
-                except BadBytes:
-                    continue
-                yield from (member.member_id for member in getattr(record.value, "members", ()))

@@ -12,7 +12,7 @@ StreamsGroup.createGroupTombstoneRecords (4.3.1).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -172,7 +172,9 @@ def ignore_refusal(error: Errors, message: str | None) -> None:
 
 
 class GroupStore(ABC):
-    """The groups and offsets of the partitions that this broker leads.
+    """The groups and offsets of the partitions that this broker leads: what both coordinators do alike.
+
+    Their other methods have the same names and parameters, which mypy checks where requests call them (`Requests`).
 
     `owned` and `loading` are partitions; `epochs` has the newest coordinator epoch of each, so that a late call is
     ignored.
@@ -256,10 +258,6 @@ class GroupStore(ABC):
     def add_group(self, group: ClassicGroup) -> ClassicGroup:
         """Add the group, unless there is one with this id, without a record. Return the group that is there."""
 
-    @abstractmethod
-    def current_groups(self) -> Sequence[LivingGroup]:
-        """Return all groups, the classic ones in the order of Kafka's hash map."""
-
     def build_group(self, group_id: str) -> ClassicGroup:
         return ClassicGroup(group_id, self.settings.version, self.clock.now_ms)
 
@@ -276,16 +274,6 @@ class GroupStore(ABC):
     ) -> Cancellable:
         """`is_in_join` says whether a JoinGroup of the group is being handled, which ends with `end_join`."""
         return self.clock.after(delay_ms, action)
-
-    @abstractmethod
-    def end_join(
-        self, group: ClassicGroup, *, is_new: bool, refuse: Callable[[Errors], object], tombstones: Sequence[Record]
-    ) -> None:
-        """Note that a JoinGroup is handled, and whether it created the group.
-
-        `refuse` answers the JoinGroup with an error, unless it is answered. `tombstones` delete the group of another
-        type that had this id.
-        """
 
     # What is written
 
@@ -306,47 +294,8 @@ class GroupStore(ABC):
     ) -> None:
         """Append the group's record. Then call `complete` with NONE, or with the error that members get."""
 
-    @abstractmethod
-    def store_offsets(
-        self, group: LivingGroup, offsets: ReadOnlyOffsets, complete: AnswerCommit, producer: Producer
-    ) -> None:
-        """Append a commit as one batch, and call `complete` with an error for each partition when it is answered.
-
-        The commit is in the producer's transaction, unless there is none.
-        """
-
-    @abstractmethod
-    def complete_transaction(self, producer_id: int, partitions: Iterable[int], *, commits: bool) -> None:
-        """Commit or abort the offsets in the producer's open transaction, in the partitions that contain its marker."""
-
-    @abstractmethod
-    def find_offsets(self, group_id: str) -> OffsetsAndPending:
-        """Return the group's committed offsets, and whether a partition has a pending commit.
-
-        A Dead or unknown group has neither.
-        """
-
     def split_by_partition(self, group_ids: Sequence[str]) -> list[Sequence[str]]:
         return [group_ids] if group_ids else []
-
-    @abstractmethod
-    def delete_groups(self, groups: Sequence[LivingGroup]) -> Sequence[Record]:
-        """Delete Empty groups and their offsets. Since 4.0, return the records that do this, of one partition."""
-
-    @abstractmethod
-    def delete_offsets(self, group: LivingGroup, partitions: Sequence[TopicPartition]) -> Sequence[Record]:
-        """Delete a group's offsets for these partitions. Since 4.0, return the records that do this."""
-
-    @abstractmethod
-    def delete_partitions(self, partitions: Collection[TopicPartition], topic_ids: Mapping[str, str]) -> int:
-        """Delete these partitions' offsets in all groups, and return how many committed ones there were.
-
-        `topic_ids` are the ids of the deleted topics, by name.
-        """
-
-    @abstractmethod
-    def delete_expired(self) -> int:
-        """Delete expired offsets, and Empty groups that have no offsets left. Return the number of deleted offsets."""
 
     # Records
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from kafkagroups.coordinator.messages import Errors
 from kafkagroups.log.batch import CONTROL, NO_PRODUCER_ID, TRANSACTIONAL, Batch, LogRecord, encode_batch
@@ -53,36 +53,25 @@ class NewBatch:
         attributes = 0 if producer_id == NO_PRODUCER_ID else TRANSACTIONAL
         return cls(records, timestamp, 0, producer_id, producer_epoch, attributes)
 
-    def records_at(self, offset: int) -> tuple[LogRecord, ...]:
-        return tuple(
-            LogRecord(record_offset, self.timestamp, key, value)
-            for record_offset, (key, value) in enumerate(self.records, offset)
-        )
-
-    def at(self, offset: int) -> Batch:
-        records = self.records_at(offset)
-        return Batch(
-            data=b"",
-            parse_records=lambda batch: records,
-            base_offset=offset,
-            partition_leader_epoch=-1,
-            magic=2,
-            crc=0,
-            attributes=self.attributes,
-            last_offset=offset + len(records) - 1,
-            max_timestamp=self.timestamp,
+    def encode(self, offset: int, codec: CompressionType = CompressionType.NONE) -> bytes:
+        """Return the batch as it stands in a log. A transaction marker is never compressed."""
+        return encode_batch(
+            [
+                LogRecord(record_offset, self.timestamp, key, value)
+                for record_offset, (key, value) in enumerate(self.records, offset)
+            ],
+            attributes=self.attributes if self.attributes & CONTROL else self.attributes | codec,
             producer_id=self.producer_id,
             producer_epoch=self.producer_epoch,
             base_sequence=self.base_sequence,
-            count=len(records),
         )
 
 
-def build_marker(producer_id: int, producer_epoch: int, *, commits: bool, timestamp: int, epoch: int = 0) -> NewBatch:
-    """`timestamp` is in ms since 1970. `epoch` is the transaction coordinator's epoch, not the producer's."""
+def build_marker(producer_id: int, producer_epoch: int, *, commits: bool, timestamp: int) -> NewBatch:
+    """`timestamp` is in ms since 1970. The epoch of the transaction coordinator is 0."""
     key = encode_control_key(ControlType.COMMIT if commits else ControlType.ABORT)
     return NewBatch(
-        [(key, encode_end_transaction_marker(epoch))],
+        [(key, encode_end_transaction_marker(0))],
         timestamp,
         producer_id=producer_id,
         producer_epoch=producer_epoch,
@@ -91,20 +80,11 @@ def build_marker(producer_id: int, producer_epoch: int, *, commits: bool, timest
 
 
 class OffsetsLogs(Protocol):
-    def magic(self, partition: int) -> int | None:
-        """Return the format of new batches: 0, 1 or 2; None if the partition is not on this broker."""
-
     def append(self, partition: int, batch: NewBatch, callback: AppendCallback) -> None:
         """Append a batch and call `callback` with the answer, now or later."""
 
     def read(self, partition: int) -> Iterable[Batch]:
         """Return all batches from the log's start to its end."""
-
-
-class HeldAppend(NamedTuple):
-    error: Errors
-    offset: int
-    callback: AppendCallback
 
 
 @dataclass
@@ -118,17 +98,14 @@ class HeldLogs:
     logs: OffsetsLogs
     holds_answers: bool = True
     append_error: Errors = Errors.NONE
-    held_appends: list[HeldAppend] = field(default_factory=list)
-
-    def magic(self, partition: int) -> int | None:
-        return self.logs.magic(partition)
+    held_appends: list[Callable[[Errors], None]] = field(default_factory=list)
 
     def read(self, partition: int) -> Iterable[Batch]:
         return self.logs.read(partition)
 
     def append(self, partition: int, batch: NewBatch, callback: AppendCallback) -> None:
         def hold(error: Errors, offset: int) -> None:
-            self.held_appends.append(HeldAppend(error, offset, callback))
+            self.held_appends.append(lambda other_error: callback(other_error or error, offset))
 
         if self.append_error is not Errors.NONE:
             callback(self.append_error, -1)
@@ -137,8 +114,7 @@ class HeldLogs:
 
     def release(self, number: int = 0, error: Errors = Errors.NONE) -> None:
         """Answer the append with this index in `held_appends`, with `error` or with the log's answer."""
-        append = self.held_appends.pop(number)
-        append.callback(error or append.error, append.offset)
+        self.held_appends.pop(number)(error)
 
 
 AppendListener = Callable[[int, int, int], None]
@@ -179,9 +155,6 @@ class DiskLogs:
         # The keys are (partition, producer id).
         self._newest_producer_epochs: dict[tuple[int, int], int] = {}
 
-    def magic(self, partition: int) -> int | None:
-        return 2
-
     def read(self, partition: int) -> Iterable[Batch]:
         folder = self._partition_folder(partition)
         if partition in self._writers:
@@ -189,13 +162,12 @@ class DiskLogs:
         return open_log(folder) if folder.is_dir() and has_segments(folder) else ()
 
     def append(self, partition: int, batch: NewBatch, callback: AppendCallback) -> None:
-        error, offset = self._append(partition, batch)
-        callback(error, offset)
+        callback(*self._append(partition, batch))
 
     def append_marker(
-        self, partition: int, producer_id: int, producer_epoch: int, *, commits: bool, timestamp: int, epoch: int = 0
+        self, partition: int, producer_id: int, producer_epoch: int, *, commits: bool, timestamp: int
     ) -> int:
-        batch = build_marker(producer_id, producer_epoch, commits=commits, timestamp=timestamp, epoch=epoch)
+        batch = build_marker(producer_id, producer_epoch, commits=commits, timestamp=timestamp)
         _, offset = self._append(partition, batch)
         return offset
 
@@ -212,13 +184,7 @@ class DiskLogs:
         if self.fences_producers and has_old_epoch and not is_control:
             return Errors.INVALID_PRODUCER_EPOCH, -1
         first_offset = writer.next_offset
-        data = encode_batch(
-            batch.records_at(first_offset),
-            attributes=batch.attributes | (CompressionType.NONE if is_control else self.compression),
-            producer_id=batch.producer_id,
-            producer_epoch=batch.producer_epoch,
-            base_sequence=batch.base_sequence,
-        )
+        data = batch.encode(first_offset, self.compression)
         if len(data) > self.max_message_bytes:
             return Errors.MESSAGE_TOO_LARGE, -1
         writer.append(data)

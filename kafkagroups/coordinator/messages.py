@@ -1,6 +1,9 @@
 """What clients send and get: the requests with many fields, which the methods of `GroupCoordinator` explain, the
 results, Kafka's error codes, and the refusal of a request.
 
+The fields of a `Message` have Kafka's names and types, in JSON as in Kafka's own generated classes (`json_name`), so
+msgspec reads a recorded request and writes a response.
+
 A failed append has an error code of its own, and clients get another one (`convert_group_append_error` and its
 neighbours).
 Source: the request schemas of 3.9 and 4.3.1 (JoinGroupRequest.json, TxnOffsetCommitRequest.json, …); Errors.java (3.9).
@@ -8,13 +11,14 @@ Source: the request schemas of 3.9 and 4.3.1 (JoinGroupRequest.json, TxnOffsetCo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+import inspect
+from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import IntEnum
-from functools import partial
-from typing import Any, Generic, TypeVar, cast
+from functools import partial, wraps
+from typing import Annotated, Any, Concatenate, Generic, ParamSpec, TypeVar, cast
 
-from kafkagroups.coordinator.request_fields import ClientText, Int16, Int64, Protocols
+import msgspec
+
 from kafkagroups.groups.group import CONSUMER
 from kafkagroups.groups.living_groups import ClassicGroup, ClassicMember
 from kafkagroups.groups.offsets import TopicPartition
@@ -48,7 +52,6 @@ class Errors(IntEnum):
     CLUSTER_AUTHORIZATION_FAILED = 31
     UNSUPPORTED_VERSION = 35
     INVALID_REQUEST = 42
-    UNSUPPORTED_FOR_MESSAGE_FORMAT = 43
     INVALID_PRODUCER_EPOCH = 47
     INVALID_TXN_STATE = 48
     INVALID_PRODUCER_ID_MAPPING = 49
@@ -148,8 +151,39 @@ def find_error(check: Callable[..., object], *args: Any, **kwargs: Any) -> Error
     return Errors.NONE
 
 
+P = ParamSpec("P")
 T = TypeVar("T")
 U = TypeVar("U")
+Request = TypeVar("Request")
+Verbs = TypeVar("Verbs")
+
+Int16 = Annotated[int, msgspec.Meta(ge=-(2**15), le=2**15 - 1)]
+Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+JSON_NAMES = {
+    "error": "errorCode",
+    "message": "errorMessage",
+    "generation": "generationId",
+    "protocol": "protocolName",
+    "offset": "committedOffset",
+    "leader_epoch": "committedLeaderEpoch",
+    "retention_ms": "retentionTimeMs",
+    "state": "groupState",
+    "type": "groupType",
+    "assignor": "assignorName",
+}
+
+
+def json_name(name: str, **own_names: str) -> str:
+    """Return the name of a field in JSON. `own_names` are names that other messages do not use."""
+    first, *others = name.split("_")
+    camel_case = first + "".join(map(str.capitalize, others))
+    return own_names.get(name) or JSON_NAMES.get(name, camel_case)
+
+
+class Message(msgspec.Struct, frozen=True, rename=json_name):
+    """A request, a response, or a part of one."""
+
 
 # Results
 
@@ -157,8 +191,7 @@ CommitErrors = dict[TopicPartition, Errors]
 """The result of a commit: an error code for each partition."""
 
 
-@dataclass(frozen=True)
-class JoinedMember:
+class JoinedMember(Message, frozen=True):
     """A member in the leader's JoinGroup response. `metadata` is the member's subscription, as bytes."""
 
     member_id: str
@@ -166,8 +199,7 @@ class JoinedMember:
     metadata: bytes
 
 
-@dataclass(frozen=True)
-class JoinGroupResult:
+class JoinGroupResult(Message, frozen=True):
     """`leader` is the leader's member id; only the leader gets `members`.
 
     `skip_assignment` is True if the leader must not compute new assignments, because it is static and joined again
@@ -184,66 +216,57 @@ class JoinGroupResult:
     members: tuple[JoinedMember, ...] = ()
 
 
-@dataclass(frozen=True)
-class SyncGroupResult:
+class SyncGroupResult(Message, frozen=True):
     error: Errors
     protocol_type: str | None = None
     protocol: str | None = None
     assignment: bytes = b""
 
 
-@dataclass(frozen=True)
-class MemberIdentity:
+class MemberIdentity(Message, frozen=True):
     """A member that leaves. A static member may have the member id "", because its instance id identifies it."""
 
     member_id: str
     group_instance_id: str | None = None
 
 
-@dataclass(frozen=True)
-class LeaveGroupResult:
+class LeaveGroupResult(Message, frozen=True):
     error: Errors
     members: tuple[tuple[MemberIdentity, Errors], ...] = ()
 
 
-@dataclass(frozen=True)
-class OffsetCommit:
+class OffsetCommit(Message, frozen=True):
     """An offset to commit.
 
     `leader_epoch` -1: none. `timestamp` is in ms since 1970; -1: the coordinator's time. Only OffsetCommit v1 contains
     one. The metadata None is stored as "".
     """
 
-    offset: Int64
+    offset: int
     metadata: str | None = ""
     leader_epoch: int = -1
-    timestamp: Int64 = -1
+    timestamp: int = -1
 
 
-@dataclass(frozen=True)
-class FetchedOffset:
-    """A fetched offset. Offset -1 with error NONE means that no offset is stored, or that -1 was committed.
-
-    `topic_id` is the topic's id at the time of the commit; None before 4.1.
-    """
+class FetchedOffset(Message, frozen=True):
+    """A fetched offset. Offset -1 with error NONE means that no offset is stored, or that -1 was committed."""
 
     offset: int = -1
     metadata: str = ""
     leader_epoch: int = -1
     error: Errors = Errors.NONE
-    topic_id: str | None = None
 
 
-@dataclass(frozen=True)
-class OffsetFetchResult:
+class OffsetFetchResult(Message, frozen=True):
     """If the group has an `error`, `offsets` is empty."""
 
     error: Errors
-    offsets: Mapping[TopicPartition, FetchedOffset] = field(default_factory=dict)
+    offsets: Mapping[TopicPartition, FetchedOffset] = {}
 
 
-@dataclass(frozen=True)
-class DescribedMember:
+class DescribedMember(
+    Message, frozen=True, rename=partial(json_name, metadata="memberMetadata", assignment="memberAssignment")
+):
     """A member as DescribeGroups returns it. `metadata` is the member's subscription, as bytes."""
 
     member_id: str
@@ -254,8 +277,7 @@ class DescribedMember:
     assignment: bytes
 
 
-@dataclass(frozen=True)
-class DescribedGroup:
+class DescribedGroup(Message, frozen=True, rename=partial(json_name, protocol="protocolData")):
     """A group as DescribeGroups returns it. The state of a group that does not exist is "Dead".
 
     Only a Stable group has a protocol, and its members metadata. Up to 3.9 the same is true for assignments; the new
@@ -271,20 +293,18 @@ class DescribedGroup:
     message: str | None = None
 
 
-@dataclass(frozen=True)
-class ListedGroup:
+class ListedGroup(Message, frozen=True):
     group_id: str
     protocol_type: str
     state: str
     type: str = "classic"
 
 
-@dataclass(frozen=True)
-class OffsetDeleteResult:
+class OffsetDeleteResult(Message, frozen=True):
     """If the group has an `error`, `partitions` is empty."""
 
     error: Errors
-    partitions: Mapping[TopicPartition, Errors] = field(default_factory=dict)
+    partitions: Mapping[TopicPartition, Errors] = {}
 
 
 class ResponseFuture(Generic[T]):
@@ -397,70 +417,78 @@ def answer_sync(member: ClassicMember, result: SyncGroupResult) -> None:
 # Requests
 
 
-@dataclass(frozen=True)
-class JoinGroupRequest:
+def takes_fields_of(
+    request_class: Callable[P, Request],
+) -> Callable[[Callable[[Verbs, Request], T]], Callable[Concatenate[Verbs, P], T]]:
+    """Return a decorator for a method that takes a request object: callers pass its fields."""
+
+    def decorate(method: Callable[[Verbs, Request], T]) -> Callable[Concatenate[Verbs, P], T]:
+        @wraps(method)
+        def build_and_call(verbs: Verbs, /, *args: P.args, **kwargs: P.kwargs) -> T:
+            return method(verbs, request_class(*args, **kwargs))
+
+        build_and_call.request_class = request_class  # type: ignore[attr-defined]
+        own = inspect.signature(method)
+        parameters = [next(iter(own.parameters.values())), *inspect.signature(request_class).parameters.values()]
+        build_and_call.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+        return build_and_call
+
+    return decorate
+
+
+class JoinGroupRequest(Message, frozen=True):
     group_id: str
-    _: KW_ONLY
-    protocols: Protocols
+    protocols: Sequence[tuple[str, bytes]]
     member_id: str = ""
-    group_instance_id: ClientText | None = None
-    client_id: ClientText = ""
+    group_instance_id: str | None = None
+    client_id: str = ""
     client_host: str = "/127.0.0.1"
-    session_timeout_ms: int = 45_000
-    rebalance_timeout_ms: int = 300_000
+    session_timeout_ms: Int32 = 45_000
+    rebalance_timeout_ms: Int32 = 300_000
     protocol_type: str = CONSUMER
     require_known_member_id: bool | None = None
     supports_skip_assignment: bool | None = None
 
 
-@dataclass(frozen=True)
-class HeartbeatRequest:
+class MemberRequest(Message, frozen=True):
     group_id: str
-    generation: int
+    generation: Int32
     member_id: str
-    _: KW_ONLY
+
+
+class HeartbeatRequest(MemberRequest, frozen=True, kw_only=True):
     group_instance_id: str | None = None
 
 
-@dataclass(frozen=True)
-class SyncGroupRequest(HeartbeatRequest):
+class SyncGroupRequest(HeartbeatRequest, frozen=True):
     assignments: Mapping[str, bytes] | None = None
-    _: KW_ONLY
     protocol_type: str | None = None
     protocol: str | None = None
 
 
-@dataclass(frozen=True)
-class OffsetFetchRequest:
+class OffsetFetchRequest(Message, frozen=True):
     group_id: str
-    partitions: Iterable[TopicPartition] | None = None
-    _: KW_ONLY
+    partitions: Collection[TopicPartition] | None = None
     require_stable: bool = False
     by_topic_id: bool = False
     member_id: str | None = None
     member_epoch: int = -1
 
 
-@dataclass(frozen=True)
-class CommitRequest:
+class CommitRequest(Message, frozen=True, rename=partial(json_name, generation="generationIdOrMemberEpoch")):
     group_id: str
     offsets: Mapping[TopicPartition, OffsetCommit]
-    _: KW_ONLY
-    generation: int = -1
+    generation: Int32 = -1
     member_id: str = ""
     group_instance_id: str | None = None
 
 
-@dataclass(frozen=True)
-class OffsetCommitRequest(CommitRequest):
-    _: KW_ONLY
+class OffsetCommitRequest(CommitRequest, frozen=True):
     retention_ms: Int64 = -1
     supports_group_not_found: bool = True
 
 
-@dataclass(frozen=True)
-class TxnOffsetCommitRequest(CommitRequest):
-    _: KW_ONLY
+class TxnOffsetCommitRequest(CommitRequest, frozen=True, kw_only=True):
     transactional_id: str
     producer_id: Int64
     producer_epoch: Int16
@@ -478,8 +506,7 @@ FIRST_WITH_CLIENT_MEMBER_ID = 1
 """The first version of the request in which the client chooses the member id."""
 
 
-@dataclass(frozen=True)
-class ConsumerHeartbeat:
+class ConsumerHeartbeat(Message, frozen=True):
     """A ConsumerGroupHeartbeat request. None, and -1 for the rebalance timeout, means: as before.
 
     `topic_partitions` are the partitions that the member owns, by topic id.
@@ -487,18 +514,17 @@ class ConsumerHeartbeat:
 
     group_id: str
     member_id: str
-    member_epoch: int
-    _: KW_ONLY
+    member_epoch: Int32
     instance_id: str | None = None
     rack_id: str | None = None
-    rebalance_timeout_ms: int = -1
+    rebalance_timeout_ms: Int32 = -1
     subscribed_topic_names: Collection[str] | None = None
     subscribed_topic_regex: str | None = None
     server_assignor: str | None = None
-    topic_partitions: Mapping[str, Collection[int]] | None = None
-    client_id: ClientText = ""
+    topic_partitions: Mapping[str, Collection[Int32]] | None = None
+    client_id: str = ""
     client_host: str = "/127.0.0.1"
-    version: Int16 = FIRST_WITH_CLIENT_MEMBER_ID
+    version: int = FIRST_WITH_CLIENT_MEMBER_ID
 
     @property
     def is_full(self) -> bool:
@@ -506,8 +532,7 @@ class ConsumerHeartbeat:
         return self.rebalance_timeout_ms != -1 and has_subscription and self.topic_partitions is not None
 
 
-@dataclass(frozen=True)
-class ConsumerHeartbeatResult:
+class ConsumerHeartbeatResult(Message, frozen=True):
     """None: the assignment did not change, or the request was refused."""
 
     error: Errors = Errors.NONE

@@ -9,14 +9,14 @@ GroupMetadataManager.cleanupGroupMetadata (3.9).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
+
+from msgspec.structs import replace
 
 from kafkagroups.coordinator import messages
 from kafkagroups.coordinator.consumer_requests import ConsumerGroupRequests
 from kafkagroups.coordinator.group_store import NO_PRODUCER, AnswerCommit, Result
 from kafkagroups.coordinator.messages import CommitErrors, Errors, Refusal, ResponseFuture
-from kafkagroups.coordinator.request_fields import Int64, check_fields, check_fields_of
 from kafkagroups.groups.group import CONSUMER, ClassicState
 from kafkagroups.groups.living_groups import NOT_APPENDED, ClassicGroup, LivingGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
@@ -32,7 +32,7 @@ _Commits = Mapping[TopicPartition, messages.OffsetCommit]
 class OffsetRequests(ConsumerGroupRequests):
     # Commits
 
-    @check_fields_of(messages.OffsetCommitRequest)
+    @messages.takes_fields_of(messages.OffsetCommitRequest)
     def offset_commit(self, request: messages.OffsetCommitRequest) -> ResponseFuture[CommitErrors]:
         """Commit offsets of a member. If the group is Empty, any client may commit (with a generation below 0).
 
@@ -56,7 +56,7 @@ class OffsetRequests(ConsumerGroupRequests):
 
         return self._store_accepted(request.group_id, request.offsets, store)
 
-    @check_fields_of(messages.TxnOffsetCommitRequest)
+    @messages.takes_fields_of(messages.TxnOffsetCommitRequest)
     def txn_offset_commit(self, request: messages.TxnOffsetCommitRequest) -> ResponseFuture[CommitErrors]:
         """Commit offsets in a producer's transaction. They are pending until the transaction's marker arrives.
 
@@ -81,7 +81,6 @@ class OffsetRequests(ConsumerGroupRequests):
             return ResponseFuture.of(dict.fromkeys(request.offsets, error))
         return self._store_accepted(request.group_id, request.offsets, store)
 
-    @check_fields
     def offset_commit_to_zookeeper(
         self, group_id: str, offsets: Mapping[TopicPartition, messages.OffsetCommit]
     ) -> ResponseFuture[CommitErrors]:
@@ -229,7 +228,6 @@ class OffsetRequests(ConsumerGroupRequests):
 
     # Deletions and expiry
 
-    @check_fields
     def offset_delete(
         self, group_id: str, partitions: Sequence[TopicPartition]
     ) -> ResponseFuture[messages.OffsetDeleteResult]:
@@ -266,17 +264,15 @@ class OffsetRequests(ConsumerGroupRequests):
             raise Refusal(Errors.NON_EMPTY_GROUP)
         return group, group.subscribed_topics
 
-    @check_fields
-    def partitions_deleted(self, partitions: Collection[TopicPartition]) -> int:
-        """Delete all groups' offsets for these partitions, because their topics were deleted. Return how many.
+    def partitions_deleted(self, partitions: Collection[TopicPartition]) -> None:
+        """Delete all groups' offsets for these partitions, because their topics were deleted.
 
         Up to 3.9, a group is also deleted if it is Empty and has no offsets left. Source:
         GroupCoordinator.handleDeletedPartitions.
         """
-        return self.manager.delete_partitions(partitions, self.validator.topic_ids)
+        self.manager.delete_partitions(partitions, self.validator.topic_ids)
 
-    @check_fields
-    def start_expiration(self, first_ms: Int64 = 0) -> None:
+    def start_expiration(self, first_ms: int = 0) -> None:
         """Delete expired offsets after `first_ms` ms, then every `settings.offsets_retention_check_interval_ms` ms.
 
         A `first_ms` below 1 counts as 1, because a timer without a delay would run immediately.
@@ -289,8 +285,7 @@ class OffsetRequests(ConsumerGroupRequests):
 
     # Answers from the cache
 
-    @check_fields
-    def transaction_completed(self, producer_id: Int64, partitions: Iterable[int], *, commits: bool) -> None:
+    def transaction_completed(self, producer_id: int, partitions: Iterable[int], *, commits: bool) -> None:
         """Commit or abort the offsets of the producer's transaction, right after its marker was written.
 
         `partitions` are those of the offsets topic that contain the marker; since 4.0 it must be the newest batch of
@@ -302,7 +297,7 @@ class OffsetRequests(ConsumerGroupRequests):
         """
         self.manager.complete_transaction(producer_id, partitions, commits=commits)
 
-    @check_fields_of(messages.OffsetFetchRequest)
+    @messages.takes_fields_of(messages.OffsetFetchRequest)
     def offset_fetch(self, request: messages.OffsetFetchRequest) -> ResponseFuture[messages.OffsetFetchResult]:
         """Return committed offsets from memory, at once unless the fetch is stable. The group may be in any state.
 
@@ -357,9 +352,8 @@ class OffsetRequests(ConsumerGroupRequests):
         is_of_other_topic = names_by_id and topic_id not in (None, self.validator.topic_ids.get(partition.topic))
         if offset is None or is_of_other_topic:
             return messages.FetchedOffset()
-        return messages.FetchedOffset(offset.offset, offset.metadata, offset.leader_epoch, topic_id=topic_id)
+        return messages.FetchedOffset(offset.offset, offset.metadata, offset.leader_epoch)
 
-    @check_fields
     def offset_fetch_from_zookeeper(
         self, group_id: str, partitions: Iterable[TopicPartition]
     ) -> messages.OffsetFetchResult:

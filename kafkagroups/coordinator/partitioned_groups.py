@@ -46,9 +46,9 @@ from kafkagroups.groups.living_groups import Cancellable, ClassicGroup, LivingGr
 from kafkagroups.groups.map_orders import java_map_order, timeline_map_order, topic_partition_hash
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.modern_replay import check_loaded
-from kafkagroups.groups.offsets import OffsetAndMetadata, ReadOnlyOffsets, TopicPartition
+from kafkagroups.groups.offsets import ReadOnlyOffsets, TopicPartition
 from kafkagroups.groups.replay import LogKeys, replay_batches
-from kafkagroups.log.batch import Batch
+from kafkagroups.log.batch import Batch, parse_record_batch
 from kafkagroups.records.serde import Record, encode
 from kafkagroups.records.wire import utf16_length
 
@@ -136,7 +136,7 @@ class PartitionRuntime:
 
     def complete_transaction(self, producer_id: int, *, commits: bool) -> None:
         marker = build_marker(producer_id, -1, commits=commits, timestamp=self.clock.now_ms)
-        self.shard.apply_new(marker.at(self.next_offset), self._keys)
+        self._apply(marker)
         self._add_append(1, is_marker=True)
         self._confirm_markers()
 
@@ -162,12 +162,12 @@ class PartitionRuntime:
     ) -> ResponseFuture[Errors]:
         encoded = [encode(record, self.dialect) for record in records]
         batch = NewBatch.of_coordinator(encoded, self.clock.now_ms, *producer)
-        if not self.is_active or self.store.logs.magic(self.partition) is None:
+        if not self.is_active:
             self.shard.revert(0)
             return ResponseFuture.of(Errors.NOT_COORDINATOR)
         if applies:
             try:
-                self.shard.apply_new(batch.at(self.next_offset), self._keys)
+                self._apply(batch)
             except (LoadFailed, BadBytes) as error:
                 logger.error("Replaying records to __consumer_offsets-%d failed due to: %s", self.partition, error)
                 self.shard.revert(0)
@@ -177,6 +177,9 @@ class PartitionRuntime:
         append.waiting.append(answer)
         self.store.logs.append(self.partition, batch, partial(self._answer, append))
         return self._limit_time(answer)
+
+    def _apply(self, batch: NewBatch) -> None:
+        self.shard.apply_new(parse_record_batch(batch.encode(self.next_offset), 0), self._keys)
 
     def _await_last_append(self) -> ResponseFuture[Errors]:
         if not self._unconfirmed:
@@ -365,7 +368,8 @@ class PartitionedGroups(GroupStore):
         """Append an Empty record if the JoinGroup created the group. Then run the actions that are due.
 
         Without this record, the group of a refused JoinGroup would exist only until the next load. If the append fails,
-        the group is gone, and a JoinGroup that still waits gets the error.
+        the group is gone, and `refuse` answers a JoinGroup that still waits. `tombstones` delete the group of another
+        type that had this id.
         """
         if is_new:
             empty_group = self.build_group(group.group_id)
@@ -426,6 +430,7 @@ class PartitionedGroups(GroupStore):
                 runtime.complete_transaction(producer_id, commits=commits)
 
     def find_offsets(self, group_id: str) -> group_store.OffsetsAndPending:
+        """Return the group's committed offsets, and whether a partition has a pending commit."""
         shard = self.find_runtime(group_id).shard
         if group_id not in shard.groups:
             return group_store.NO_OFFSETS
@@ -441,6 +446,7 @@ class PartitionedGroups(GroupStore):
         return [ids_by_partition[partition] for partition in java_map_order(ids_by_partition, _partition_hash)]
 
     def delete_groups(self, groups: Sequence[LivingGroup]) -> Sequence[Record]:
+        """Return the records that delete Empty groups of one partition, and their offsets."""
         return [
             record
             for group in groups
@@ -452,43 +458,33 @@ class PartitionedGroups(GroupStore):
         deleted = [partition for partition in partitions if partition in committed or is_pending(partition)]
         return [group_store.build_offset_tombstone(group.group_id, partition) for partition in deleted]
 
-    def delete_partitions(self, partitions: Collection[TopicPartition], topic_ids: Mapping[str, str]) -> int:
+    def delete_partitions(self, partitions: Collection[TopicPartition], topic_ids: Mapping[str, str]) -> None:
         """The groups stay, and so does an offset that was committed for another topic of this name."""
 
-        def build(groups: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]]) -> list[Record]:
+        def build(shard: LivingShard) -> list[Record]:
             return [
                 group_store.build_offset_tombstone(group_id, partition)
+                for groups in (shard.offsets.committed, *shard.offsets.pending.values())
                 for group_id, offsets in groups.items()
                 for partition in partitions
                 if partition in offsets and offsets[partition].topic_id in (None, topic_ids.get(partition.topic))
             ]
 
-        def build_all(shard: LivingShard) -> tuple[int, list[Record]]:
-            committed = build(shard.offsets.committed)
-            pending = [record for groups in shard.offsets.pending.values() for record in build(groups)]
-            return len(committed), [*committed, *pending]
+        self._delete_everywhere(build)
 
-        return self._delete_everywhere(build_all)
-
-    def delete_expired(self) -> int:
-        def build_all(shard: LivingShard) -> tuple[int, list[Record]]:
+    def delete_expired(self) -> None:
+        def build(shard: LivingShard) -> list[Record]:
             group_ids = timeline_map_order(shard.groups)
-            records = [record for group_id in group_ids for record in self._build_expiration(shard, group_id)]
-            return sum(record.type == group_store.OFFSET_RECORD_TYPE for record in records), records
+            return [record for group_id in group_ids for record in self._build_expiration(shard, group_id)]
 
-        return self._delete_everywhere(build_all)
+        self._delete_everywhere(build)
 
-    def _delete_everywhere(self, build: Callable[[LivingShard], tuple[int, list[Record]]]) -> int:
-        counts = []
-
+    def _delete_everywhere(self, build: Callable[[LivingShard], list[Record]]) -> None:
         def delete(shard: LivingShard) -> Result[None]:
-            count, records = build(shard)
-            counts.append(count)
-            return Result(None, records, is_atomic=False)
+            return Result(None, build(shard), is_atomic=False)
 
         for runtime in self.runtimes.values():
             runtime.write(delete, group_store.ignore_refusal)
-        return sum(counts)
 
     def _build_expiration(self, shard: LivingShard, group_id: str) -> list[Record]:
         """Return the tombstones of a group's expired offsets, and of the group if it is Empty and has no others."""

@@ -17,21 +17,20 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import msgspec
+
 from kafkagroups.coordinator import conversation
 from kafkagroups.coordinator.clock import Clock
 from kafkagroups.coordinator.coordinator import GroupCoordinator, open_logs, start_broker
 from kafkagroups.coordinator.messages import Errors
 from kafkagroups.coordinator.partitioned_groups import PartitionedGroups
-from kafkagroups.coordinator.recorded_requests import HANDLERS, Json, Request, handle
+from kafkagroups.coordinator.recorded_requests import HANDLERS, GroupsBody, Json, Request, handle
 from kafkagroups.coordinator.settings import Settings, read_settings
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.living_groups import NotAppended
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.log.segment_file import partition_for
 
-MAX_EXPIRATIONS = 100_000
-"""A conversation may not last longer than this many intervals between deletions of expired offsets. A broker of the
-default settings needs almost two years for them."""
 FIRST_THAT_ADDS_TO_TRANSACTION = 5
 """The first version of TxnOffsetCommit that adds the partition to the transaction."""
 APIS_OF_OTHER_GROUPS = ("Share", "Streams", "AlterShare", "DeleteShare", "DescribeShare")
@@ -39,8 +38,6 @@ APIS_OF_OTHER_GROUPS = ("Share", "Streams", "AlterShare", "DeleteShare", "Descri
 GROUP_RESOURCE = 32
 """The type of a group in the requests that change settings (ConfigResource.Type)."""
 SET_OPERATION = 0
-MAX_PARTITIONS = 10_000
-"""The largest partition count of a topic in a conversation. The coordinator loads each partition of its own topic."""
 
 
 class Player:
@@ -60,7 +57,7 @@ class Player:
     Raises
     ------
     UsageError
-        The header's config has a wrong value, or the conversation is above MAX_EXPIRATIONS or MAX_PARTITIONS.
+        The header's config has a wrong value. `play` raises it for a line that cannot be played.
     """
 
     def __init__(
@@ -72,11 +69,9 @@ class Player:
         recorded_log: Path | None = None,
     ) -> None:
         self.settings = _read_header_settings(header, kafka or header["broker"])
+        self.file = header.get("file", "conversation")
         self.lines = lines
-        for name, count in {"partitions": header["partitions"], **header["topics"]}.items():
-            _check_partition_count(name, count)
         self._end_ms = max((time for line in lines for time in (line["ms"], line.get("up_ms", 0))), default=0)
-        self._check_duration()
         self.start_ms: int = header["start_ms"]
         self.clock = Clock(self.start_ms)
         self.logs = open_logs(out, self.settings, on_append=self._output_append)
@@ -97,40 +92,39 @@ class Player:
         self._output: list[Json] = []
         self.transactions = conversation.Transactions(partial(partition_for, partitions=header["partitions"]))
         self.coordinator = self._start_broker()
-        self._recorded_batches = conversation.RecordedBatches(recorded_log)
+        self.recorded_log = recorded_log
 
     def play(self) -> Iterator[Json]:
         """Yield a JSON line for each request, and for each append that no request caused.
 
         If our coordinator did not answer a request, the field `response` is null.
         """
-        for line in self.lines:
-            if "api" in line:
-                self._advance(line["ms"])
-                self._play_request(line)
-            elif line.get("event") == "restart":
-                self._advance(line["ms"])
-                self.clock.clear_timers()  # While the broker is down, no session times out.
-                self._up_ms = line["up_ms"]
-                self.clock.advance_to(self.start_ms + self._up_ms)
-                self.coordinator = self._start_broker()
-            elif line.get("event") == "append":
-                self._advance(line["ms"] - 1)  # Timers that are due at the time of the append run after the append.
-                self._play_append(line)
-                if line["why"] != "expiry":
-                    self._append_recorded(line)
+        for number, line in enumerate(self.lines, 2):
+            try:
+                self._play_line(line)
+            except (ValueError, TypeError, AttributeError, KeyError) as error:
+                reason = f"expected the field {error}" if isinstance(error, KeyError) else error
+                raise UsageError(f"{self.file}, line {number}: {reason}") from error
         self._advance(self._end_ms)
         self.logs.close()
         self._move_appends()
         yield from self._output
 
-    def _check_duration(self) -> None:
-        interval_ms = self.settings.offsets_retention_check_interval_ms
-        if self._end_ms > MAX_EXPIRATIONS * interval_ms:
-            raise UsageError(
-                f"the conversation lasts {self._end_ms} ms, longer than {MAX_EXPIRATIONS} intervals of "
-                f"{interval_ms} ms (offsets.retention.check.interval.ms); correct the times in its lines"
-            )
+    def _play_line(self, line: Json) -> None:
+        if "api" in line:
+            self._advance(line["ms"])
+            self._play_request(line)
+        elif line.get("event") == "restart":
+            self._advance(line["ms"])
+            self.clock.clear_timers()  # While the broker is down, no session times out.
+            self._up_ms = line["up_ms"]
+            self.clock.advance_to(self.start_ms + self._up_ms)
+            self.coordinator = self._start_broker()
+        elif line.get("event") == "append":
+            self._advance(line["ms"] - 1)  # Timers that are due at the time of the append run after the append.
+            self._play_append(line)
+            if line["why"] != "expiry":
+                self._append_recorded(line)
 
     def _start_broker(self) -> GroupCoordinator:
         coordinator = start_broker(
@@ -213,7 +207,7 @@ class Player:
         - The leader's SyncGroup writes, and all SyncGroups that wait are answered then.
         """
         recorded_requests = {
-            (batch["partition"], batch["first"]): line["n"]
+            (batch["partition"], batch.get("first")): line["n"]
             for line in self.lines
             for batch in line.get("appended") or ()
             if "api" in line
@@ -278,11 +272,11 @@ class Player:
             name = topic["name"]
             if name in created:
                 # If the request contains -1, the broker chooses the partition count, and the response contains it.
-                self.topics[name] = max(topic["numPartitions"], created[name].get("numPartitions", 1))
+                count = max(topic["numPartitions"], created[name].get("numPartitions", 1))
+                self.topics[name] = msgspec.convert(count, conversation.PartitionCount)
                 self.topic_ids[name] = created[name].get("topicId") or conversation.make_topic_id(
                     f"{name} {self.clock.now_ms}"
                 )
-                _check_partition_count(name, self.topics[name])
 
     def _delete_topics(self, _request: Json, response: Json) -> None:
         deleted_topics = {topic["name"] for topic in response["responses"] if not topic["errorCode"]}
@@ -315,14 +309,17 @@ class Player:
             self.coordinator.transaction_completed(producer_id, partitions, commits=commits)
 
     def _find_share_groups(self, request: Json) -> list[str]:
-        groups = {name: self.coordinator.manager.find_modern_group(name) for name in request["groupsNames"]}
+        names = msgspec.convert(request, GroupsBody).groups_names
+        groups = {name: self.coordinator.manager.find_modern_group(name) for name in names}
         return [name for name, group in groups.items() if group is not None and group.type == "share"]
 
     def _append_recorded(self, line: Json, group_types: Collection[str] = ("share", "streams")) -> None:
         self._append_reason = line.get("why", "")
         manager = self.coordinator.manager
         for batch in line.get("appended") or ():
-            records = self._recorded_batches.find(batch["partition"], batch.get("first"), group_types)
+            records = conversation.read_recorded_batch(
+                self.recorded_log, batch["partition"], batch.get("first"), group_types
+            )
             if records and isinstance(manager, PartitionedGroups):  # The classic coordinator has no such groups.
                 manager.append_records(batch["partition"], records)
 
@@ -333,11 +330,6 @@ class Player:
         else:
             ms = self.clock.now_ms - self.start_ms
             self._output.append({"event": "append", "ms": ms, "why": self._append_reason, "appended": [batch]})
-
-
-def _check_partition_count(name: str, count: int) -> None:
-    if count > MAX_PARTITIONS:
-        raise UsageError(f"{name}: expected at most {MAX_PARTITIONS} partitions, found {count}")
 
 
 def _read_header_settings(header: Json, kafka: str) -> Settings:

@@ -1,26 +1,26 @@
 """The APIs of a conversation: from request JSON to the coordinator's call, and to the response JSON of each version.
 
 The JSON is that of Kafka's own generated classes: in every version, fields have the names of the newest version, and
-bytes are base64 text. So a field and the argument or attribute for it differ only in how names are written (apart from
-`JSON_NAMES`). A response has only the fields that exist in its version.
+bytes are base64 text. The messages (messages.py) know these names; the classes below are the parts of requests that the
+coordinator's Python methods take in another form. A response has only the fields that exist in its version.
 Source: the request and response schemas of 3.9 and 4.3.1, KafkaApis.scala.
 """
 
 from __future__ import annotations
 
-import base64
-import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 from kafkagroups.coordinator import messages
 from kafkagroups.coordinator.consumer_requests import DescribedConsumer, DescribedConsumerGroup
 from kafkagroups.coordinator.coordinator import GroupCoordinator
-from kafkagroups.coordinator.messages import CommitErrors, Errors, ResponseFuture
+from kafkagroups.coordinator.messages import CommitErrors, Errors, Message, ResponseFuture
 from kafkagroups.groups.offsets import TopicPartition
 
-R = TypeVar("R")
 Json = dict[str, Any]
 Answer = ResponseFuture[Json]
 
@@ -34,24 +34,6 @@ class Request:
     client_host: str = "/127.0.0.1"
 
 
-JSON_NAMES = {
-    "error": ["errorCode"],
-    "message": ["errorMessage"],
-    "generation": ["generationIdOrMemberEpoch", "generationId"],
-    "protocol": ["protocolName"],
-    "retention_ms": ["retentionTimeMs"],
-    "offsets": ["topics"],
-    "offset": ["committedOffset"],
-    "leader_epoch": ["committedLeaderEpoch"],
-    "state": ["groupState"],
-    "type": ["groupType"],
-    "assignor": ["assignorName"],
-}
-"""The names of fields that are not the name of the argument or attribute. The last one is written."""
-JSON_NAMES_BY_CLASS = {
-    messages.DescribedGroup: {"protocol": "protocolData"},
-    messages.DescribedMember: {"metadata": "memberMetadata", "assignment": "memberAssignment"},
-}
 FIRST_VERSION_BY_ARGUMENT = {
     "require_known_member_id": 4,
     "supports_skip_assignment": 9,
@@ -60,101 +42,74 @@ FIRST_VERSION_BY_ARGUMENT = {
     "supports_stale_epoch": 6,
 }
 """The first version of the request whose clients have this ability."""
-NOT_IN_JSON = ("topic_id", "topic_names")
-"""The attributes of results that their JSON does not have."""
 
 
-def write_json(value: Any) -> Any:
-    if isinstance(value, Errors):
-        return int(value)
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    if isinstance(value, tuple):
-        return [write_json(element) for element in value]
-    if not is_dataclass(value):
-        return value
-    own_names = JSON_NAMES_BY_CLASS.get(type(value), {})
-    names = [attribute.name for attribute in fields(value) if attribute.name not in NOT_IN_JSON]
-    return {own_names.get(name) or _find_json_names(name)[-1]: write_json(getattr(value, name)) for name in names}
-
-
-def _find_json_names(name: str) -> list[str]:
-    first, *others = name.split("_")
-    return JSON_NAMES.get(name, [first + "".join(map(str.capitalize, others))])
-
-
-def call(
-    verb: Callable[..., ResponseFuture[R]],
-    request: Request,
-    write: Callable[[R], Json],
-    body: Json | None = None,
-    **arguments: Any,
-) -> Answer:
+def call(verb: Any, request: Request, write: Callable[[Any], Any] = msgspec.to_builtins, **fields: Any) -> Answer:
     """Call a verb of the coordinator with the fields of a request, and `write` its result as JSON.
 
-    A missing field has the verb's default. `body` is the part of the request that is read; None: all of it. `arguments`
-    replace fields.
+    A missing field has the verb's default. `fields` replace those of the request; their names are JSON names.
     """
-    body = request.body if body is None else body
-    given: Json = {"client_id": request.client_id, "client_host": request.client_host, "version": request.version}
-    parameters = inspect.signature(verb).parameters
-    for name in parameters:
-        if name in FIRST_VERSION_BY_ARGUMENT:
-            given[name] = request.version >= FIRST_VERSION_BY_ARGUMENT[name]
-        present = [each for each in _find_json_names(name) if each in body]
-        if present:
-            given[name] = body[present[0]]
-    given |= arguments
-    return verb(**{name: given[name] for name in parameters if name in given}).map(write)
-
-
-def read_bytes(entries: Iterable[Json], key: str, value: str) -> list[tuple[str, bytes]]:
-    return [(entry[key], base64.b64decode(entry[value])) for entry in entries]
+    given = {"clientId": request.client_id, "clientHost": request.client_host, "version": request.version}
+    abilities = {
+        messages.json_name(name): request.version >= version for name, version in FIRST_VERSION_BY_ARGUMENT.items()
+    }
+    arguments = msgspec.convert({**request.body, **given, **abilities, **fields}, verb.request_class)
+    answer: ResponseFuture[Any] = verb(**msgspec.structs.asdict(arguments))
+    return answer.map(write)
 
 
 # Topics and partitions
 
+Partition = TypeVar("Partition")
 
-def read_commits(topics: Iterable[Json]) -> dict[TopicPartition, messages.OffsetCommit]:
-    return {
-        TopicPartition(topic["name"], partition["partitionIndex"]): messages.OffsetCommit(
-            partition["committedOffset"],
-            partition["committedMetadata"],
-            partition.get("committedLeaderEpoch", -1),
-            partition.get("commitTimestamp", -1),
-        )
-        for topic in topics
-        for partition in topic["partitions"]
-    }
+
+class NumberedPartition(Message, frozen=True):
+    partition_index: messages.Int32
+
+
+class CommittedPartition(NumberedPartition, frozen=True):
+    committed_offset: messages.Int64
+    committed_metadata: str | None
+    committed_leader_epoch: messages.Int32 = -1
+    commit_timestamp: messages.Int64 = -1
+
+
+class Topic(Message, Generic[Partition], frozen=True):
+    """A topic of a request, with its name; newer requests contain its id instead."""
+
+    name: str | None = None
+    topic_id: str = ""
+    partitions: tuple[Partition, ...] = ()
+    partition_indexes: tuple[messages.Int32, ...] = ()
 
 
 def topics_to_json(partitions: Mapping[TopicPartition, Any]) -> list[Json]:
     topics: dict[str, list[Json]] = {}
     for (topic, partition), value in partitions.items():
-        answer = {"errorCode": int(value)} if isinstance(value, Errors) else write_json(value)
+        answer = {"errorCode": int(value)} if isinstance(value, Errors) else msgspec.to_builtins(value)
         topics.setdefault(topic, []).append({"partitionIndex": partition, **answer})
     return [{"name": topic, "partitions": answers} for topic, answers in topics.items()]
 
 
-class NamedTopics:
-    """The topics of a request with their names. Newer requests contain the ids of topics instead.
+class NamedTopics(Generic[Partition]):
+    """The topics of a request by name, and what the response says about those without a known id (`refused`).
 
-    `topics` are those that have a name or a known id. `refused` is what the response says about the others: `refusal`
-    for each partition.
+    `refusal` is the answer for each of their partitions.
     """
 
-    def __init__(self, coordinator: GroupCoordinator, topics: Iterable[Json], refusal: Json) -> None:
+    def __init__(self, coordinator: GroupCoordinator, topics: Iterable[Topic[Partition]], refusal: Json) -> None:
         self.topic_ids = coordinator.validator.topic_ids
         names = {topic_id: name for name, topic_id in self.topic_ids.items()}
-        self.topics: list[Json] = []
+        self.topics: list[tuple[str, Topic[Partition]]] = []
         self.refused: list[Json] = []
         for topic in topics:
-            if "name" in topic or topic["topicId"] in names:
-                self.topics.append({"name": names.get(topic.get("topicId", "")), **topic})
+            name = names.get(topic.topic_id) if topic.name is None else topic.name
+            if name is not None:
+                self.topics.append((name, topic))
                 continue
-            numbers = topic.get("partitionIndexes") or [each["partitionIndex"] for each in topic.get("partitions", ())]
+            numbers = topic.partition_indexes or [getattr(each, "partition_index", -1) for each in topic.partitions]
             partitions = [{"partitionIndex": number, **refusal} for number in numbers]
-            self.refused.append({"topicId": topic["topicId"], "partitions": partitions})
+            self.refused.append({"topicId": topic.topic_id, "partitions": partitions})
 
     def identify(self, topics: Iterable[Json]) -> list[Json]:
         """Topics without an id are left out."""
@@ -171,13 +126,34 @@ FETCH_WITH_TOPIC_IDS = 10
 """The first version of OffsetFetch that contains topic ids instead of names."""
 
 
+class CommitBody(Message, frozen=True):
+    topics: tuple[Topic[CommittedPartition], ...]
+
+
+class FetchedGroup(Message, frozen=True):
+    """A group of an OffsetFetch; before version 8, the request."""
+
+    group_id: str
+    topics: tuple[Topic[Any], ...] | None
+    member_id: str | None = None
+    member_epoch: messages.Int32 = -1
+
+
+class OffsetFetchBody(Message, frozen=True):
+    groups: tuple[FetchedGroup, ...] = ()
+    require_stable: bool = False
+
+
+class OffsetDeleteBody(Message, frozen=True):
+    group_id: str
+    topics: tuple[Topic[NumberedPartition], ...]
+
+
 def offset_commit(coordinator: GroupCoordinator, request: Request) -> Answer:
     """Version 0 stores offsets in ZooKeeper. Since 4.0 a broker closes the connection for versions 0 and 1."""
-    if request.version == 0 and coordinator.settings.is_before(4, 0):
-        return _commit(coordinator, coordinator.offset_commit_to_zookeeper, request)
-    if request.version >= 2 or coordinator.settings.is_before(4, 0):
-        return _commit(coordinator, coordinator.offset_commit, request)
-    return ResponseFuture()
+    if request.version < 2 and coordinator.settings.is_at_least(4, 0):
+        return ResponseFuture()
+    return _commit(coordinator, coordinator.offset_commit, request)
 
 
 def txn_offset_commit(coordinator: GroupCoordinator, request: Request) -> Answer:
@@ -192,9 +168,16 @@ def _commit(
     Since Kafka 2.0, versions 0 and 1 of TxnOffsetCommit get COORDINATOR_NOT_AVAILABLE instead of
     COORDINATOR_LOAD_IN_PROGRESS, because their clients fail at COORDINATOR_LOAD_IN_PROGRESS.
     """
-    topics = request.body["topics"]
+    topics = msgspec.convert(request.body, CommitBody).topics
     named = NamedTopics(coordinator, topics, {"errorCode": int(Errors.UNKNOWN_TOPIC_ID)})
-    uses_topic_ids = any("topicId" in topic for topic in topics)
+    offsets = {
+        TopicPartition(name, each.partition_index): messages.OffsetCommit(
+            each.committed_offset, each.committed_metadata, each.committed_leader_epoch, each.commit_timestamp
+        )
+        for name, topic in named.topics
+        for each in topic.partitions
+    }
+    uses_topic_ids = any(topic.topic_id for topic in topics)
     is_old = request.api == "TxnOffsetCommit" and request.version < 2
     hides_loading = is_old and coordinator.settings.is_at_least(2, 0)
 
@@ -208,66 +191,63 @@ def _commit(
         answered = topics_to_json(errors)
         return {"topics": named.refused + named.identify(answered) if uses_topic_ids else answered}
 
-    return call(verb, request, write, offsets=read_commits(named.topics))
+    if request.api == "OffsetCommit" and request.version == 0:
+        return coordinator.offset_commit_to_zookeeper(request.body["groupId"], offsets).map(write)
+    older_name = {"generationIdOrMemberEpoch": request.body["generationId"]} if "generationId" in request.body else {}
+    return call(verb, request, write, offsets=offsets, **older_name)
 
 
 def offset_fetch(coordinator: GroupCoordinator, request: Request) -> Answer:
     """Version 0 reads from ZooKeeper; since 4.0, a broker does not know it. Version 8 and later name several groups."""
     if request.version == 0 and coordinator.settings.is_at_least(4, 0):
         return ResponseFuture()
+    body = msgspec.convert(request.body, OffsetFetchBody)
     if request.version >= 8:
-        groups = [_fetch_group(coordinator, request, group) for group in request.body["groups"]]
+        groups = [_fetch_group(coordinator, request.version, body, group) for group in body.groups]
         return ResponseFuture.gather(groups).map(lambda answers: {"groups": answers})
     hidden = ("groupId", "errorCode") if request.version < 2 else ("groupId",)
-    return _fetch_group(coordinator, request, request.body).map(
+    only_group = msgspec.convert(request.body, FetchedGroup)
+    return _fetch_group(coordinator, request.version, body, only_group).map(
         lambda answer: {name: value for name, value in answer.items() if name not in hidden}
     )
 
 
-def _fetch_group(coordinator: GroupCoordinator, request: Request, group: Json) -> Answer:
-    """`group` is the group's part of the request; before version 8, the request.
-
-    Before version 2, a response cannot contain an error of the group, so each partition gets the error.
-    """
-    named = NamedTopics(
-        coordinator, group["topics"] or (), write_json(messages.FetchedOffset(error=Errors.UNKNOWN_TOPIC_ID))
-    )
-    partitions = [
-        TopicPartition(topic["name"], number) for topic in named.topics for number in topic["partitionIndexes"]
-    ]
-    uses_topic_ids = request.version >= FETCH_WITH_TOPIC_IDS
+def _fetch_group(coordinator: GroupCoordinator, version: int, body: OffsetFetchBody, group: FetchedGroup) -> Answer:
+    """Before version 2, a response cannot contain an error of the group, so each partition gets the error."""
+    refusal = messages.FetchedOffset(error=Errors.UNKNOWN_TOPIC_ID)
+    named = NamedTopics(coordinator, group.topics or (), msgspec.to_builtins(refusal))
+    partitions = [TopicPartition(name, number) for name, topic in named.topics for number in topic.partition_indexes]
+    uses_topic_ids = version >= FETCH_WITH_TOPIC_IDS
 
     def write(result: messages.OffsetFetchResult) -> Json:
         offsets = result.offsets
-        if request.version < 2 and result.error is not Errors.NONE:
+        if version < 2 and result.error is not Errors.NONE:
             offsets = {partition: messages.FetchedOffset(error=result.error) for partition in partitions}
         topics = topics_to_json(offsets)
         return {
-            "groupId": group["groupId"],
+            "groupId": group.group_id,
             "topics": named.identify(topics) + named.refused if uses_topic_ids else topics,
             "errorCode": int(result.error),
         }
 
-    if request.version == 0:
-        return ResponseFuture.of(write(coordinator.offset_fetch_from_zookeeper(group["groupId"], partitions)))
-    return call(
-        coordinator.offset_fetch,
-        request,
-        write,
-        group,
-        partitions=None if group["topics"] is None else partitions,
-        require_stable=request.body.get("requireStable", False),
+    if version == 0:
+        return ResponseFuture.of(write(coordinator.offset_fetch_from_zookeeper(group.group_id, partitions)))
+    return coordinator.offset_fetch(
+        group.group_id,
+        None if group.topics is None else partitions,
+        require_stable=body.require_stable,
         by_topic_id=uses_topic_ids,
-    )
+        member_id=group.member_id,
+        member_epoch=group.member_epoch,
+    ).map(write)
 
 
 def offset_delete(coordinator: GroupCoordinator, request: Request) -> Answer:
+    body = msgspec.convert(request.body, OffsetDeleteBody)
     partitions = [
-        TopicPartition(topic["name"], partition["partitionIndex"])
-        for topic in request.body["topics"]
-        for partition in topic["partitions"]
+        TopicPartition(topic.name or "", each.partition_index) for topic in body.topics for each in topic.partitions
     ]
-    return coordinator.offset_delete(request.body["groupId"], partitions).map(
+    return coordinator.offset_delete(body.group_id, partitions).map(
         lambda result: {"errorCode": int(result.error), "topics": topics_to_json(result.partitions)}
     )
 
@@ -275,26 +255,62 @@ def offset_delete(coordinator: GroupCoordinator, request: Request) -> Answer:
 # Members
 
 
+class Protocol(Message, frozen=True):
+    name: str
+    metadata: bytes
+
+
+class Assignment(Message, frozen=True):
+    member_id: str
+    assignment: bytes
+
+
+class OwnedTopic(Message, frozen=True):
+    topic_id: str
+    partitions: list[messages.Int32]
+
+
+class MemberBody(Message, frozen=True):
+    """The lists in the requests of members."""
+
+    protocols: tuple[Protocol, ...] = ()
+    assignments: tuple[Assignment, ...] = ()
+    topic_partitions: tuple[OwnedTopic, ...] | None = None
+
+
+class LeaveGroupBody(Message, frozen=True):
+    """Before version 3 a request names one member."""
+
+    group_id: str
+    member_id: str = ""
+    members: list[messages.MemberIdentity] | None = None
+
+
 def join_group(coordinator: GroupCoordinator, request: Request) -> Answer:
     """Version 0 has no rebalance timeout; the session timeout is used. Before version 7, no protocol is ""."""
-    body = request.body
-    rebalance_timeout_field = "sessionTimeoutMs" if request.version == 0 else "rebalanceTimeoutMs"
+    protocols = msgspec.convert(request.body, MemberBody).protocols
+    timeout = {"rebalanceTimeoutMs": request.body["sessionTimeoutMs"]} if request.version == 0 else {}
 
     def write(result: messages.JoinGroupResult) -> Any:
-        return write_json(replace(result, protocol=result.protocol or "") if request.version < 7 else result)
+        shown = replace(result, protocol=result.protocol or "") if request.version < 7 else result
+        return msgspec.to_builtins(shown)
 
-    protocols = read_bytes(body["protocols"], "name", "metadata")
-    timeout_ms = body[rebalance_timeout_field]
-    return call(coordinator.join_group, request, write, protocols=protocols, rebalance_timeout_ms=timeout_ms)
+    return call(
+        coordinator.join_group,
+        request,
+        write,
+        protocols=[(protocol.name, protocol.metadata) for protocol in protocols],
+        **timeout,
+    )
 
 
 def sync_group(coordinator: GroupCoordinator, request: Request) -> Answer:
     """Since version 5 the request must contain the protocol type and the protocol (KIP-559)."""
     body = request.body
     if request.version >= 5 and (body.get("protocolType") is None or body.get("protocolName") is None):
-        return ResponseFuture.of(write_json(messages.SyncGroupResult(Errors.INCONSISTENT_GROUP_PROTOCOL)))
-    assignments = dict(read_bytes(body["assignments"], "memberId", "assignment"))
-    return call(coordinator.sync_group, request, write_json, assignments=assignments)
+        return ResponseFuture.of(msgspec.to_builtins(messages.SyncGroupResult(Errors.INCONSISTENT_GROUP_PROTOCOL)))
+    assignments = {each.member_id: each.assignment for each in msgspec.convert(body, MemberBody).assignments}
+    return call(coordinator.sync_group, request, assignments=assignments)
 
 
 def heartbeat(coordinator: GroupCoordinator, request: Request) -> Answer:
@@ -302,31 +318,32 @@ def heartbeat(coordinator: GroupCoordinator, request: Request) -> Answer:
 
 
 def leave_group(coordinator: GroupCoordinator, request: Request) -> Answer:
-    """Before version 3 a request names one member, whose error is that of the response. `handle` removes `members`."""
-    body = request.body
-    members = body.get("members", [{"memberId": body.get("memberId")}])
-    identities = [messages.MemberIdentity(member["memberId"], member.get("groupInstanceId")) for member in members]
+    """Before version 3, the error of the member is that of the response. `handle` removes `members`."""
+    body = msgspec.convert(request.body, LeaveGroupBody)
 
     def write(result: messages.LeaveGroupResult) -> Json:
         error = result.error
         if request.version < 3 and result.members:
             _, member_error = result.members[0]
             error = error or member_error
-        answered = [{**write_json(member), "errorCode": int(member_error)} for member, member_error in result.members]
+        answered = [
+            {**msgspec.to_builtins(member), "errorCode": int(member_error)} for member, member_error in result.members
+        ]
         return {"errorCode": int(error), "members": answered}
 
-    return coordinator.leave_group(body["groupId"], identities).map(write)
+    members = [messages.MemberIdentity(body.member_id)] if body.members is None else body.members
+    return coordinator.leave_group(body.group_id, members).map(write)
 
 
 def consumer_group_heartbeat(coordinator: GroupCoordinator, request: Request) -> Answer:
-    owned = request.body.get("topicPartitions")
+    owned = msgspec.convert(request.body, MemberBody).topic_partitions
 
     def write(result: messages.ConsumerHeartbeatResult) -> Json:
         assignment = None if result.assignment is None else _write_partitions(result.assignment)
-        return {**write_json(result), "assignment": assignment}
+        return {**msgspec.to_builtins(replace(result, assignment=None)), "assignment": assignment}
 
-    partitions = None if owned is None else {topic["topicId"]: topic["partitions"] for topic in owned}
-    return call(coordinator.consumer_group_heartbeat, request, write, topic_partitions=partitions)
+    partitions = None if owned is None else {topic.topic_id: topic.partitions for topic in owned}
+    return call(coordinator.consumer_group_heartbeat, request, write, topicPartitions=partitions)
 
 
 # Groups
@@ -339,12 +356,22 @@ CONFIG_OPERATIONS = (10, 11)
 """Since 4.0 also: DESCRIBE_CONFIGS, ALTER_CONFIGS."""
 
 
+class GroupsBody(Message, frozen=True):
+    """The groups that a request names, or looks for."""
+
+    groups: tuple[str, ...] = ()
+    group_ids: tuple[str, ...] = ()
+    groups_names: tuple[str, ...] = ()
+    states_filter: tuple[str, ...] | None = None
+    types_filter: tuple[str, ...] | None = None
+
+
 def describe_groups(coordinator: GroupCoordinator, request: Request) -> Answer:
     """Before version 6, a response has no error for a group that does not exist."""
-    groups = coordinator.describe_groups(request.body["groups"])
+    groups = coordinator.describe_groups(msgspec.convert(request.body, GroupsBody).groups)
     hidden_error = Errors.GROUP_ID_NOT_FOUND if request.version < 6 else None
     groups = [replace(group, error=Errors.NONE) if group.error is hidden_error else group for group in groups]
-    answers = [{**write_json(group), **_write_operations(coordinator, request, group)} for group in groups]
+    answers = [{**msgspec.to_builtins(group), **_write_operations(coordinator, request, group)} for group in groups]
     return ResponseFuture.of({"groups": answers})
 
 
@@ -358,27 +385,26 @@ def _write_operations(
 
 
 def list_groups(coordinator: GroupCoordinator, request: Request) -> Answer:
-    states = request.body.get("statesFilter") or ()
-    types = request.body.get("typesFilter") or ()
-    error, groups = coordinator.list_groups(states, types)
-    return ResponseFuture.of({"errorCode": int(error), "groups": write_json(tuple(groups))})
+    body = msgspec.convert(request.body, GroupsBody)
+    error, groups = coordinator.list_groups(body.states_filter or (), body.types_filter or ())
+    return ResponseFuture.of({"errorCode": int(error), "groups": msgspec.to_builtins(groups)})
 
 
 def delete_groups(coordinator: GroupCoordinator, request: Request) -> Answer:
     def write(errors: Mapping[str, Errors]) -> Json:
         return {"results": [{"groupId": each, "errorCode": int(errors[each]), "errorMessage": None} for each in errors]}
 
-    return coordinator.delete_groups(request.body["groupsNames"]).map(write)
+    return coordinator.delete_groups(msgspec.convert(request.body, GroupsBody).groups_names).map(write)
 
 
 def consumer_group_describe(coordinator: GroupCoordinator, request: Request) -> Answer:
     groups = [
         {
-            **write_json(replace(group, members=())),
+            **msgspec.to_builtins(replace(group, members=(), topic_names={})),
             "members": [_write_consumer(member, group.topic_names) for member in group.members],
             **_write_operations(coordinator, request, group),
         }
-        for group in coordinator.consumer_group_describe(request.body["groupIds"])
+        for group in coordinator.consumer_group_describe(msgspec.convert(request.body, GroupsBody).group_ids)
     ]
     return ResponseFuture.of({"groups": groups})
 
@@ -389,7 +415,7 @@ def _write_consumer(described: DescribedConsumer, names: Mapping[str, str]) -> J
     return {
         "memberId": member.member_id,
         "memberEpoch": member.epoch,
-        **{_find_json_names(name)[-1]: write_json(getattr(member.metadata, name)) for name in shown},
+        **{messages.json_name(name): getattr(member.metadata, name) for name in shown},
         "assignment": _write_partitions(described.owned, names),
         "targetAssignment": _write_partitions(described.target, names),
         "memberType": 0 if member.uses_classic_protocol else 1,
@@ -444,7 +470,7 @@ def handle(coordinator: GroupCoordinator, request: Request) -> Answer:
     if coordinator.settings.is_before(*FIRST_RELEASE_BY_API.get(request.api, (0,))):
         return ResponseFuture()
     first_versions = FIRST_VERSION_BY_API_AND_FIELD.get(request.api, {})
-    missing_fields = {name for name, version in first_versions.items() if request.version < version}
+    missing_fields = {name for name, version in first_versions.items() if request.version < version} | {"topicNames"}
     answer = HANDLERS[request.api](coordinator, request)
     return answer.map(lambda response: _remove_fields({"throttleTimeMs": 0, **response}, missing_fields))
 
@@ -452,6 +478,6 @@ def handle(coordinator: GroupCoordinator, request: Request) -> Answer:
 def _remove_fields(value: Any, names: set[str]) -> Any:
     if isinstance(value, dict):
         return {name: _remove_fields(field, names) for name, field in value.items() if name not in names}
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [_remove_fields(element, names) for element in value]
     return value

@@ -1,4 +1,4 @@
-"""Simulated consumers: what a Kafka client sends between `subscribe` and `close`, in regular polls or at random.
+"""Simulated consumers: what a Kafka client sends between `subscribe` and `close`.
 
 `SimulatedConsumer` is what the consumers of both protocols share.
 
@@ -23,17 +23,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from enum import Enum
-from random import Random
 from typing import Any, TypeVar
 
 from kafkagroups.coordinator import messages
-from kafkagroups.coordinator.assignors import ASSIGNORS, Subscriber
-from kafkagroups.coordinator.clock import Clock
+from kafkagroups.coordinator.assignors import GroupToAssign, TargetedMember, assign_range
+from kafkagroups.coordinator.classic_members import write_assignment
 from kafkagroups.coordinator.coordinator import GroupCoordinator
 from kafkagroups.coordinator.messages import CommitErrors, Errors, ResponseFuture
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.records.consumer_protocol import (
-    ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
     TopicAndPartitions,
     VersionedMessage,
@@ -53,37 +51,21 @@ def write_subscription(
     version: int = NEWEST_LAYOUT_VERSION,
 ) -> bytes:
     """Layout version 0 contains topics; 1 also owned partitions; 2 and 3 also the generation."""
+    numbers: dict[str, list[int]] = {}
+    for topic, number in owned:
+        numbers.setdefault(topic, []).append(number)
     subscription = ConsumerProtocolSubscription(
         topics=tuple(sorted(topics)),
-        owned_partitions=_group_by_topic(owned),
+        owned_partitions=tuple(TopicAndPartitions(topic, tuple(numbers[topic])) for topic in numbers),
         generation_id=generation,
     )
     return encode_versioned(VersionedMessage(version, subscription))
 
 
-def read_subscription(metadata: bytes) -> tuple[tuple[str, ...], list[TopicPartition]]:
-    subscription = decode_subscription(metadata).message
-    return subscription.topics, _list_partitions(subscription.owned_partitions)
-
-
-def write_assignment(partitions: Iterable[TopicPartition], version: int = NEWEST_LAYOUT_VERSION) -> bytes:
-    return encode_versioned(VersionedMessage(version, ConsumerProtocolAssignment(_group_by_topic(partitions))))
-
-
 def read_assignment(assignment: bytes) -> list[TopicPartition]:
     """Return the partitions of an assignment. An assignment of 0 bytes has no partitions."""
-    return _list_partitions(decode_assignment(assignment).message.assigned_partitions) if assignment else []
-
-
-def _list_partitions(entries: Iterable[TopicAndPartitions]) -> list[TopicPartition]:
-    return [TopicPartition(entry.topic, number) for entry in entries for number in entry.partitions]
-
-
-def _group_by_topic(partitions: Iterable[TopicPartition]) -> tuple[TopicAndPartitions, ...]:
-    numbers_by_topic: dict[str, list[int]] = {}
-    for partition in partitions:
-        numbers_by_topic.setdefault(partition.topic, []).append(partition.partition)
-    return tuple(TopicAndPartitions(topic, tuple(numbers)) for topic, numbers in numbers_by_topic.items())
+    topics = decode_assignment(assignment).message.assigned_partitions if assignment else ()
+    return [TopicPartition(entry.topic, number) for entry in topics for number in entry.partitions]
 
 
 Result = TypeVar("Result")
@@ -123,11 +105,6 @@ class SimulatedConsumer(ABC):
     committed: dict[TopicPartition, int] = field(default_factory=dict)
     _awaited: tuple[ResponseFuture[Any], Callable[[Any], None]] | None = None
     """The response to the newest request of `poll`, and what handles it."""
-    _attempt: int = 0
-    """A number that grows with each request of `poll`, each error and each crash.
-
-    The error of a commit or heartbeat is ignored if the number has grown since the request was sent.
-    """
 
     @property
     def assignment(self) -> tuple[TopicPartition, ...]:
@@ -153,15 +130,13 @@ class SimulatedConsumer(ABC):
         if not self.assignment:
             return
         sent_offsets = dict(self.positions)
-        attempt = self._attempt
 
         def handle(errors: CommitErrors) -> None:
             self.committed |= {
                 partition: sent_offsets[partition] for partition, error in errors.items() if error is Errors.NONE
             }
             first_error = next((error for error in errors.values() if error is not Errors.NONE), None)
-            is_current = attempt == self._attempt and self.state is ConsumerState.STABLE
-            if first_error is not None and is_current:
+            if first_error is not None and self.state is ConsumerState.STABLE:
                 self._handle_commit_error(first_error)
 
         offsets = {partition: messages.OffsetCommit(offset) for partition, offset in sent_offsets.items()}
@@ -189,11 +164,10 @@ class SimulatedConsumer(ABC):
 
     @abstractmethod
     def _handle_commit_error(self, error: Errors) -> None:
-        """Handle the error of a commit that was sent by the present membership."""
+        """Handle the error of a commit of a Stable member."""
 
     def _await(self, response: ResponseFuture[Result], handle: Callable[[Result], None]) -> None:
         """Let a poll handle the response, unless the consumer meanwhile handles an error or crashes."""
-        self._attempt += 1
         self._awaited = (response, handle)
 
     def _handle_response(self) -> None:
@@ -203,7 +177,6 @@ class SimulatedConsumer(ABC):
             handle(response.value)
 
     def _ignore_earlier_responses(self) -> None:
-        self._attempt += 1
         self._awaited = None
         self.waiting_for = ""
 
@@ -211,7 +184,8 @@ class SimulatedConsumer(ABC):
 @dataclass(eq=False)
 class Consumer(SimulatedConsumer):
     """A member that speaks the classic protocol (`group.protocol=classic`). The first of the `assignors` is the
-    preferred one, and `protocol_version` is that of the byte layout of subscriptions and assignments.
+    preferred one, but as a leader it always divides the partitions as `range` does. `protocol_version` is that of the
+    byte layout of subscriptions and assignments.
     """
 
     assignors: Sequence[str] = ("range",)
@@ -265,7 +239,7 @@ class Consumer(SimulatedConsumer):
     # Single requests
 
     def request_join(self) -> ResponseFuture[messages.JoinGroupResult]:
-        """Since version 2, the subscription has the partitions of now, for the sticky assignor."""
+        """Since version 2, the subscription has the partitions of now, which real sticky assignors read."""
         owned = tuple(self.positions) if self.protocol_version >= 2 else ()
         metadata = write_subscription(self.topics, owned, self.generation, self.protocol_version)
         self.waiting_for = "JoinGroup"
@@ -320,12 +294,11 @@ class Consumer(SimulatedConsumer):
 
     def request_heartbeat(self) -> ResponseFuture[Errors]:
         """An error is handled when it arrives; while the member joins, REBALANCE_IN_PROGRESS is ignored."""
-        attempt = self._attempt
 
         def handle(error: Errors) -> None:
             is_joining = bool(self.waiting_for) or self.state is ConsumerState.SYNCING
             is_ignored = is_joining and error is Errors.REBALANCE_IN_PROGRESS
-            if error is not Errors.NONE and not is_ignored and attempt == self._attempt:
+            if error is not Errors.NONE and not is_ignored and self.state is not ConsumerState.GONE:
                 self._handle_error(error)
 
         response = self.coordinator.heartbeat(
@@ -351,17 +324,13 @@ class Consumer(SimulatedConsumer):
         )
 
     def _assign(self) -> dict[str, bytes]:
-        if self._join_result is None:
-            return {}
-        members = []
-        for member in self._join_result.members:
-            topics, owned = read_subscription(member.metadata)
-            members.append(Subscriber(member.member_id, topics, member.group_instance_id, owned))
-        assignment = ASSIGNORS[self._join_result.protocol or ""](members, self.partitions)
-        return {
-            member_id: write_assignment(partitions, self.protocol_version)
-            for member_id, partitions in assignment.items()
-        }
+        members = {}
+        for member in self._join_result.members if self._join_result else ():
+            topics = decode_subscription(member.metadata).message.topics
+            existing = tuple(topic for topic in sorted(topics) if topic in self.partitions)
+            members[member.member_id] = TargetedMember(member.group_instance_id, existing)
+        targets = assign_range(GroupToAssign(members, self.partitions, has_same_topics=False, assigned=frozenset()))
+        return {member_id: write_assignment(target, self.protocol_version) for member_id, target in targets.items()}
 
     def _handle_error(self, error: Errors) -> None:
         if error is Errors.FENCED_INSTANCE_ID:
@@ -385,40 +354,3 @@ class Consumer(SimulatedConsumer):
     def _ignore_earlier_responses(self) -> None:
         super()._ignore_earlier_responses()
         self._join_result = None
-
-
-HEARTBEAT_INTERVAL_MS = 3_000
-_ACTIONS = ("poll", "commit", "leave", "crash")
-_ACTION_WEIGHTS = (12, 4, 1, 1)
-"""How often each action is chosen: 12 polls for each leave, for example."""
-
-
-def poll_regularly(
-    consumers: Sequence[SimulatedConsumer], clock: Clock, ms: int, every_ms: int = HEARTBEAT_INTERVAL_MS
-) -> None:
-    """Let the consumers poll one after another, every `every_ms` milliseconds, until the clock has advanced by `ms`."""
-    end_ms = clock.now_ms + ms
-    while clock.now_ms < end_ms:
-        for consumer in consumers:
-            consumer.poll()
-        clock.advance_to(min(clock.now_ms + every_ms, end_ms))
-
-
-def run_random_actions(consumers: Sequence[SimulatedConsumer], clock: Clock, seed: int, steps: int) -> list[str]:
-    """Let a random consumer poll, commit, leave, crash or start, and repeat this `steps` times.
-
-    The same `seed` produces the same actions. Returns a line of text for each step: the time (in ms since the epoch),
-    the client id and the action.
-    """
-    random = Random(seed)
-    lines = []
-    for _ in range(steps):
-        clock.advance(random.randrange(HEARTBEAT_INTERVAL_MS))
-        consumer = random.choice(consumers)
-        if consumer.state is ConsumerState.GONE:
-            action = "start"
-        else:
-            (action,) = random.choices(_ACTIONS, _ACTION_WEIGHTS)
-        getattr(consumer, action)()
-        lines.append(f"{clock.now_ms} {consumer.client_id} {action}")
-    return lines

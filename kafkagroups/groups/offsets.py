@@ -219,21 +219,13 @@ class OffsetAndMetadata(msgspec.Struct, frozen=True, gc=False):
 
 def build_offset_and_metadata(record: Record, record_offset: int, batch_offset: int) -> OffsetAndMetadata:
     value = record.value
+    assert isinstance(value, OffsetCommitValue | LegacyOffsetCommitValue)
+    common = (value.offset, value.metadata, value.commit_timestamp)
     if isinstance(value, LegacyOffsetCommitValue):
-        return OffsetAndMetadata(
-            value.offset, value.metadata, value.commit_timestamp, -1, None, None, record_offset, batch_offset
-        )
-    assert isinstance(value, OffsetCommitValue)
-    return OffsetAndMetadata(
-        value.offset,
-        value.metadata,
-        value.commit_timestamp,
-        value.leader_epoch,
-        None if value.expire_timestamp == -1 else value.expire_timestamp,
-        None if value.topic_id == UUID.default else value.topic_id,
-        record_offset,
-        batch_offset,
-    )
+        return OffsetAndMetadata(*common, -1, None, None, record_offset, batch_offset)
+    expire_timestamp = None if value.expire_timestamp == -1 else value.expire_timestamp
+    topic_id = None if value.topic_id == UUID.default else value.topic_id
+    return OffsetAndMetadata(*common, value.leader_epoch, expire_timestamp, topic_id, record_offset, batch_offset)
 
 
 PartitionOffsets = dict[TopicPartition, OffsetAndMetadata]

@@ -54,18 +54,13 @@ _ESCAPE = re.compile(
 )
 
 
-def resolve_patterns(patterns: Iterable[str], topics: Iterable[str]) -> dict[str, list[str]]:
-    """Return the topics that match each pattern as a whole. A text that is no pattern matches nothing."""
-    names = sorted(topics)
-    resolved: dict[str, list[str]] = {}
-    for pattern in patterns:
-        try:
-            matches = compile_pattern(pattern)
-        except ValueError:
-            resolved[pattern] = []
-        else:
-            resolved[pattern] = [name for name in names if matches(name)]
-    return resolved
+def find_matches(pattern: str, topics: Iterable[str]) -> tuple[str, ...]:
+    """Return the topics that match the pattern as a whole. A text that is no pattern matches nothing."""
+    try:
+        matches = compile_pattern(pattern)
+    except ValueError:
+        return ()
+    return tuple(name for name in sorted(topics) if matches(name))
 
 
 def compile_pattern(pattern: str) -> Callable[[str], Any]:

@@ -21,9 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from kafkagroups.log.folders import create_folder, new_folder
+from kafkagroups.log.folders import new_folder
+from kafkagroups.log.segment_file import partition_for
 from kafkagroups.synth import files, request_batches as requests
-from kafkagroups.synth.request_batches import WIDTH, Settings, check_settings
+from kafkagroups.synth.request_batches import WIDTH, Settings, read_settings
 
 __all__ = ["WIDTH", "Settings", "write"]
 
@@ -41,10 +42,10 @@ def write(folder: str | Path, records: int, *, progress: Progress | None = None,
     the offsets that a coordinator has after it has loaded the topic. Raises UsageError if a number is out of range, or
     the folder is not empty.
     """
-    all_settings = Settings(records, **settings)
-    check_settings(all_settings)
-    group_digits, partition_of_group = requests.choose_groups(all_settings)
-    create_folder(Path(folder))
+    all_settings = read_settings({"records": records, **settings})
+    group_digits = requests.format_digits(np.arange(all_settings.groups), requests.GROUP_DIGITS)
+    groups = (f"{all_settings.prefix}{requests.GROUP}{digits.decode()}" for digits in group_digits.tolist())
+    partition_of_group = np.array([partition_for(group, all_settings.partitions) for group in groups])
     all_requests = requests.draw_requests(all_settings)
     partition_of_request = partition_of_group[all_requests["group"]]
     # A request's index is also its time in ms.

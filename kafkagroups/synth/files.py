@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,8 +30,8 @@ from kafkagroups.log.batch import (
     encode_batch,
 )
 from kafkagroups.log.compression import CompressionType, compress
-from kafkagroups.log.folders import name_file
-from kafkagroups.log.segment_file import LENGTH_POSITION, LOG_OVERHEAD, segment_name
+from kafkagroups.log.segment_file import LENGTH_POSITION, LOG_OVERHEAD
+from kafkagroups.log.writer import LogWriter
 from kafkagroups.records import consumer_group, consumer_protocol, serde
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
@@ -131,10 +130,8 @@ def _build_generation(batch_type: int, settings: Settings) -> GroupMetadataValue
         partitions = tuple(
             consumer_protocol.TopicAndPartitions(topic, numbers) for topic, numbers in assigned if numbers
         )
-        subscription = consumer_protocol.ConsumerProtocolSubscription(
-            topics, user_data=None, owned_partitions=(), generation_id=-1, rack_id=None
-        )
-        assignment = consumer_protocol.ConsumerProtocolAssignment(partitions, user_data=None)
+        subscription = consumer_protocol.ConsumerProtocolSubscription(topics)
+        assignment = consumer_protocol.ConsumerProtocolAssignment(partitions)
         member = MemberMetadata(
             member_id=_member_id(number),
             group_instance_id=None,
@@ -167,7 +164,6 @@ def _build_epoch(group: str, settings: Settings) -> list[Record]:
             client_id=f"consumer-{number}",
             client_host="/127.0.0.1",
             subscribed_topic_names=topics,
-            subscribed_topic_regex="",
             rebalance_timeout_ms=300_000,
             server_assignor=None,
             classic_member_metadata=None,
@@ -180,7 +176,6 @@ def _build_epoch(group: str, settings: Settings) -> list[Record]:
             previous_member_epoch=_GENERATION,
             state=0,  # The state "stable".
             assigned_partitions=current,
-            partitions_pending_revocation=(),
         )
         key = (group, _member_id(number))
         subscriptions.append(_record(5, key, metadata))
@@ -239,7 +234,6 @@ _TOPIC_DIGITS = format_digits(np.arange(TOPICS), 4)
 def write_partition(
     folder: Path, settings: Settings, events: Array, group_digits: Array, report: Callable[[int], None]
 ) -> dict[str, int]:
-    folder.mkdir()
     counts = requests.count_batch_records(settings, events)
     events["base_offset"] = np.cumsum(counts) - counts
     template_ids = events["batch_type"].astype(np.int16) * _WIDTH_LIMIT + events["width"]
@@ -247,28 +241,15 @@ def write_partition(
     templates = [build_template(*divmod(template_id, _WIDTH_LIMIT), settings) for template_id in ids.tolist()]
     sizes = np.array([len(template.data) for template in templates], np.int64)[numbers]
     part_starts = np.flatnonzero(np.diff(np.cumsum(sizes) // _PART_BYTES)) + 1
-    written = {"segments": 0, "batches": len(events), "records": int(counts.sum()), "bytes": 0}
-    free_bytes = 0
-    place = folder
-    with ExitStack() as segments:
-        try:
-            for part in np.split(np.arange(len(events)), part_starts):
-                bodies = _build_batches(settings, events[part], templates, numbers[part], group_digits)
-                for base_offset, batch in zip(events["base_offset"][part].tolist(), bodies, strict=True):
-                    # A segment contains at least one batch, even if this batch is larger than a segment.
-                    if not written["segments"] or len(batch) > free_bytes:
-                        segments.close()
-                        place = folder / segment_name(base_offset)
-                        file = segments.enter_context(open(place, "wb"))
-                        written["segments"] += 1
-                        free_bytes = settings.segment_bytes
-                    file.write(batch)
-                    free_bytes -= len(batch)
-                    written["bytes"] += len(batch)
-                report(int(counts[part].sum()))
-        except OSError as error:
-            raise name_file(error, place) from None
-    return written
+    byte_count = 0
+    with LogWriter(folder, settings.segment_bytes) as log:
+        for part in np.split(np.arange(len(events)), part_starts):
+            for batch in _build_batches(settings, events[part], templates, numbers[part], group_digits):
+                log.append(bytes(batch))
+                byte_count += len(batch)
+            report(int(counts[part].sum()))
+    segments = len(list(folder.iterdir()))
+    return {"segments": segments, "batches": len(events), "records": int(counts.sum()), "bytes": byte_count}
 
 
 def _build_batches(

@@ -106,7 +106,7 @@ REFUSED = {
     "rescue plan FOLDER --group nobody": "no group matches 'nobody'",
     "synth --out OUT --records many": "expected a number such as 1000, 200k or 1M, found 'many'",
     "synth --out OUT --records infM": "expected a number such as 1000, 200k or 1M, found 'infM'",
-    "synth --out OUT --records -1": "records: expected 0 to",
+    "synth --out OUT --records -1": "records: expected `int` >= 0",
     "synth --out OUT --records 10 --width wide": "a number or the word varied",
 }
 

@@ -4,7 +4,7 @@ import json
 
 from kafkagroups import synth
 
-SETTINGS = {"partitions": 3, "groups": 40, "keys": 20, "skew": 0.5, "hot": 0.3, "modern": 0.2, "members": 2}
+SETTINGS = {"partitions": 3, "groups": 40, "keys": 20, "skew": 0.5, "modern": 0.2, "members": 2}
 SETTINGS |= {"tombstones": 0.1, "generations": 0.01, "metadata": 0.1, "aborts": 0.2, "hanging": 0.05}
 SETTINGS |= {"transactional": 0.5, "prefix": "shop.", "codec": "zstd", "segment_bytes": 5000, "seed": 7}
 

@@ -272,7 +272,7 @@ def test_an_upgrade_whose_append_fails_leaves_the_classic_group_with_its_timers(
     member_id = world.coordinator.join_group("g", **join).value.member_id
     joined = world.coordinator.join_group("g", member_id=member_id, **join)
     world.clock.advance(3_000)
-    assignments = {member_id: write_assignment([kg.TopicPartition("orders", 0)])}
+    assignments = {member_id: write_assignment({"orders": [0]}, 3)}
     world.coordinator.sync_group("g", joined.value.generation, member_id, assignments)
     world.logs.holds_answers = True
     fields = {"subscribed_topic_names": ["orders"], "topic_partitions": {}, "rebalance_timeout_ms": 60_000}
@@ -381,7 +381,7 @@ def stable_classic(world, *partitions):
     member_id = join_classic(world).value.member_id
     joined = join_classic(world, member_id)
     world.clock.advance(3_000)
-    assignment = write_assignment([kg.TopicPartition("orders", number) for number in partitions])
+    assignment = write_assignment({"orders": partitions}, 3)
     world.coordinator.sync_group("g", joined.value.generation, member_id, {member_id: assignment})
     return member_id
 
@@ -393,7 +393,7 @@ def test_a_timer_of_a_classic_member_goes_on_after_a_downgrade_and_an_upgrade(wo
     assert world.coordinator.heartbeat("g", 1, member_id).value is Errors.REBALANCE_IN_PROGRESS
     world.send("a", -1)
     again = join_classic(world, member_id)
-    assignments = {member_id: write_assignment([kg.TopicPartition("orders", 0)])}
+    assignments = {member_id: write_assignment({"orders": [0]}, 3)}
     world.coordinator.sync_group("g", again.value.generation, member_id, assignments)
     world.clock.advance(4_000)
     world.join("b")

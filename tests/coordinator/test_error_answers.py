@@ -54,8 +54,8 @@ def errors_in(result):
     elif isinstance(result, list | tuple):
         for part in result:
             yield from errors_in(part)
-    elif hasattr(result, "__dataclass_fields__"):
-        yield from errors_in([getattr(result, name) for name in result.__dataclass_fields__])
+    elif hasattr(result, "__struct_fields__"):
+        yield from errors_in([getattr(result, name) for name in result.__struct_fields__])
 
 
 @contextmanager

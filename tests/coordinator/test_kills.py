@@ -11,9 +11,9 @@ from collections import Counter
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.coordinator import DiskLogs, Errors, OffsetCommit, TopicPartition, poll_regularly
+from kafkagroups.coordinator import DiskLogs, Errors, OffsetCommit, TopicPartition
 from tests.cases import first_quickly
-from tests.coordinator.test_consumers import World
+from tests.coordinator.test_consumers import World, poll_regularly
 
 STEPS = ("before the append", "appended", "confirmed")
 PAID = TopicPartition("orders", 4)

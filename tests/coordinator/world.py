@@ -20,9 +20,9 @@ from kafkagroups.coordinator import (
     open_logs,
     start_broker,
 )
+from kafkagroups.coordinator.classic_members import write_assignment as write_assignment
 from kafkagroups.coordinator.coordinator import number_member_ids
 from kafkagroups.coordinator.simulated_consumers import (
-    write_assignment as write_assignment,
     write_subscription as write_subscription,
 )
 from kafkagroups.groups.group import ClassicState, Member
@@ -185,9 +185,6 @@ class World:
         self.void |= positions - {None}
 
     # The coordinator's log
-
-    def magic(self, partition):
-        return self.logs.magic(partition)
 
     def read(self, partition):
         return self.logs.read(partition)

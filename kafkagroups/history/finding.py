@@ -130,8 +130,6 @@ REMEDIES = {
     "as clients since Kafka 2.1 do.",
     "expiry_in_use": "Let the program that commits join the group (subscribe instead of assign), or give it a group "
     "id of its own; a longer offsets.retention.minutes holds for all groups.",
-    "fails_after_cleaning": "Keep a copy of the partition's folder as it is now, and save the offsets of its groups "
-    "while they load:",
     "group_family": "Give the program that creates these groups one fixed group id, or let it delete its group at its "
     "end. Then delete the old groups. The log first grows by a tombstone for each offset, and shrinks when the "
     "cleaner has passed over them:",
@@ -247,7 +245,7 @@ CHECKED_KINDS = (*LOAD_KINDS, "uncleaned", "look_alike_groups", "partition_count
 """The kinds that `check` reports, too: a log that is not cleaned takes longer to load each day."""
 _BY_COST = (
     *LOAD_KINDS,
-    *("refused", "fails_after_cleaning", "loads_after_cleaning", "partition_count_changed"),
+    *("refused", "partition_count_changed"),
     *("early_expiry", "expiry_in_use", "topic_created_again", "skipped_records"),
     # Groups that stand still, or read twice.
     *("hanging_transaction", "unrevoked_partition", "unassigned_partition", "two_writers", "rebalance_storm"),

@@ -15,30 +15,36 @@ Source: GroupMetadataManager.loadGroupsAndOffsets (3.9.2).
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import groupby
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from kafkagroups.errors import BadBytes, InvalidLog, UsageError
 from kafkagroups.groups.replay import LogKeys, find_group_ids, read_keys
-from kafkagroups.history.cleanings import MAX_SIZE, is_whole, list_cleaned, load_alone
 from kafkagroups.history.finding import Finding, count_of, describe_zeros, list_groups, list_names
 from kafkagroups.history.group_log import describe_conflict, load_group_logs
 from kafkagroups.history.passes import EVERY_TYPE, Follower, Partition
 from kafkagroups.history.transactions import abort_command
+from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic, read_unloaded_group
 from kafkagroups.log.batch import Batch, record_count
 from kafkagroups.log.batches import Outcome, Start, judge_start
-from kafkagroups.log.segment_file import partition_for
+from kafkagroups.log.cleaner import CleanerConfig, clean
+from kafkagroups.log.folders import open_log
+from kafkagroups.log.segment_file import is_segment_name, partition_for, segment_name
 from kafkagroups.log.segments import Log
-from kafkagroups.records.releases import CHECKED_VERSIONS, Coordinator, VersionRange, dialect
+from kafkagroups.records.releases import CHECKED_VERSIONS, Coordinator, Dialect, VersionRange, dialect
 
 LEAKY_RELEASES = (VersionRange((4, 0), (4, 0, 2)), VersionRange((4, 1), (4, 1, 1)))
 LARGE_LOAD_RECORDS = 1_000_000
 MAX_SIZE_TO_TRY = 16 * 2**20
-"""Up to this size in bytes, a partition that fails is loaded with every checked release, to name those that load it."""
+"""Up to this size in bytes, a partition that fails is cleaned, and loaded with every checked release, to find a cure.
+"""
 
 
 def find_damage(partition: Partition) -> Iterator[Finding]:
@@ -194,13 +200,24 @@ class FailedLoad(Follower):
     def _find_cleaning(self) -> list[str] | None:
         """Return the options of `kafkagroups edit` for one pass of the cleaner, after which the group is loaded."""
         log = self.partition.log
-        if not is_whole(log) or log.size > MAX_SIZE or self._group is None:
+        has_whole_segments = not log.ranges and all(is_segment_name(os.path.basename(each)) for each in log.segments)
+        if not has_whole_segments or log.size > MAX_SIZE_TO_TRY:
             return None
-        with suppress(UsageError, BadBytes):
-            for cleaned in list_cleaned(log):
-                after = load_alone(cleaned.log, self.partition.dialect)
-                if cleaned.options.count("--clean") == 1 and not after.failed and self._group in after:
-                    return cleaned.options if cleaned.is_whole else None
+        time_ms = max(self.partition.counts.last_timestamp_ms or 0, 0)
+        name = "log" if log.partition is None else f"__consumer_offsets-{log.partition}"
+        with TemporaryDirectory() as folder, suppress(UsageError, BadBytes):
+            for step in ("", "--roll"):
+                copy, target = (Path(folder, f"{kind}{step}", name) for kind in ("copy", "cleaned"))
+                for new_folder in (copy, target):
+                    new_folder.mkdir(parents=True)
+                for segment in log.segments:
+                    (copy / os.path.basename(segment)).write_bytes(log.read(segment))
+                if step:
+                    (copy / segment_name(self.partition.loaded.next_offset)).touch()
+                clean(open_log(copy), target, CleanerConfig(time_ms))
+                after = load_alone(open_log(target), self.partition.dialect)
+                if not after.failed and self._group in after:
+                    return [*filter(None, [step]), "--clean", str(time_ms)]
         return None
 
     def _find_loading_releases(self) -> str:
@@ -245,6 +262,10 @@ class FailedLoad(Follower):
         )
         remedy += f". {self._find_loading_releases()}"
         return self.partition.finding(first_offset, "load_failure", what, remedy, group=group_id, command=command)
+
+
+def load_alone(log: Log, rules: Dialect) -> Groups:
+    return OpenTopic([log], rules, engine="auto").load()
 
 
 def _find_ranges(log: Log, coordinator: Coordinator, versions: tuple[str, ...]) -> Iterator[str]:

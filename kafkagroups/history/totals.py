@@ -153,9 +153,9 @@ class Totals:
     """What the records of one log come to.
 
     `times` are the smallest and the largest timestamp; None if no record has one. `markers` counts the abort and the
-    commit markers. `writers` are the Kafka versions that can have written the records. `types` are those of the records
-    that are not offset records. `steps` are the steps back in time. `watched_groups` are those whose history is worth a
-    replay (`Watch`), because they had many rebalances in an hour, or an offset that can have skipped or gone back.
+    commit markers. `writers` are the Kafka versions that can have written the records. `steps` are the
+    steps back in time. `watched_groups` are those whose history is worth a replay (`Watch`), because they had many
+    rebalances in an hour, or an offset that can have skipped or gone back.
     After the load of all logs, `read_extents` returns where each group has records, and `count_rows` what the records
     of each row come to.
     """
@@ -168,7 +168,6 @@ class Totals:
     markers: tuple[int, int] = (0, 0)
     open_transactions: list[OpenTransaction] = field(default_factory=list)
     writers: set[VersionRange] = field(default_factory=set)
-    types: set[int] = field(default_factory=set)
     steps: list[StepBack] = field(default_factory=list)
     watched_groups: set[str] = field(default_factory=set)
 
@@ -193,7 +192,6 @@ def take_totals(shard: Shard, log: Log, dialect: Dialect) -> Totals:
             for producer_id, first_offset, since_ms, numbers in counted["open_transactions"]
         ],
         _find_writers(shard, counted, dialect),
-        {record_type for _, record_type, _ in counted["other_rows"]},
         [StepBack(*step) for step in counted["time_steps"]],
         {group_ids[number] for number in counted["watched_groups"]},
     )
@@ -299,7 +297,6 @@ class Observed(Fates):
     def finish(self) -> Totals:
         """Return the totals after the last batch."""
         self._totals.open_transactions = list(self._open.values())
-        self._totals.types = {row.type for row in self._rows if row.type is not None}
         return self._totals
 
     def start_batch(self, partition: int | None, batch: Batch) -> None:

@@ -164,7 +164,6 @@ REMEDIES = {
     "unrevoked_partition": "Look at this process: its poll loop or its rebalance listener is stuck, and none of its "
     "partitions goes on. If it ends, the others get them, at once if it leaves the group, and otherwise after its "
     "session time-out.",
-    "unsubscribed_offsets": "If no consumer comes back to this topic, delete them:",
     "zeros": "Before the broker starts, delete .kafka_cleanshutdown in its log.dirs, so that recovery cuts the zeros "
     "off; before a failover to it, restart it so.",
 }

@@ -17,14 +17,13 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from kafkagroups.errors import BadBytes, InvalidLog, UsageError
+from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.groups.replay import LogKeys, find_group_ids, read_keys
 from kafkagroups.history.finding import Finding, count_of, describe_zeros, list_groups, list_names
 from kafkagroups.history.group_log import describe_conflict, load_group_logs
@@ -80,32 +79,12 @@ def find_failed_start(partition: Partition) -> Iterator[Finding]:
     command = None
     remedy = f"Move {failure.file} out of the partition's folder."
     if failure.offset is not None:
-        command = ["kafkagroups", "edit", partition.log.path, "--out", "COPY", "--cut", str(failure.offset)]
-        earlier, others = _count_cut_records(partition.log, failure.file, failure.offset)
-        without = (
-            f"a copy that ends before offset {failure.offset} can start ({shlex.join(command)}), but it loses "
-            f"{count_of(others, 'record')}."
-        )
-        if earlier:
-            without = (
-                f"make a copy of the folder without {failure.file}, and check that copy. It loses what no other "
-                f"segment has; a cut at offset {failure.offset} would also remove {count_of(earlier, 'record')} of "
-                "earlier segments."
-            )
-            command = None
+        without = f"make a copy of the folder without {failure.file}, and check it: it loses what no other segment has."
+        if len(partition.log.segments) == 1:
+            command = ["kafkagroups", "edit", partition.log.path, "--out", "COPY", "--cut", str(failure.offset)]
+            without = f"a copy that ends before offset {failure.offset} can start: {shlex.join(command)}"
         remedy = f"Let the broker copy the partition from another replica. Without one, {without}"
     yield partition.finding(failure.offset, "does_not_start", what, remedy, command=command)
-
-
-def _count_cut_records(log: Log, file: str, offset: int) -> tuple[int, int]:
-    """Return how many records a cut at an offset removes from the segments before a file, and from the others."""
-    counts: Counter[bool] = Counter()
-    with suppress(InvalidLog):
-        for found in log.find_batches(None):
-            if found.frame.last_offset >= offset:
-                is_earlier = log.segments.index(found.segment) < log.segments.index(file)
-                counts[is_earlier] += record_count(found.parse())
-    return counts[True], counts[False]
 
 
 def find_large_heap(partition: Partition) -> Iterator[Finding]:

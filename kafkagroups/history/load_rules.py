@@ -27,11 +27,11 @@ from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.groups.replay import LogKeys, find_group_ids, read_keys
 from kafkagroups.history.finding import Finding, count_of, describe_zeros, list_groups, list_names
 from kafkagroups.history.group_log import describe_conflict, load_group_logs
-from kafkagroups.history.passes import EVERY_TYPE, Follower, Partition
+from kafkagroups.history.passes import EVERY_TYPE, Partition
 from kafkagroups.history.transactions import abort_command
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic, read_unloaded_group
-from kafkagroups.log.batch import Batch, record_count
+from kafkagroups.log.batch import record_count
 from kafkagroups.log.batches import Outcome, Start, judge_start
 from kafkagroups.log.cleaner import CleanerConfig, clean
 from kafkagroups.log.folders import open_log
@@ -100,7 +100,7 @@ def find_large_heap(partition: Partition) -> Iterator[Finding]:
         yield partition.finding(None, "load_memory", what)
 
 
-class FailedLoad(Follower):
+class FailedLoad:
     """What a broker loses that fails to load a partition, and what can be done.
 
     `lost` are the ids of the groups with records in the partition that the broker does not answer for, sorted.
@@ -109,23 +109,20 @@ class FailedLoad(Follower):
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
         self._offset = partition.loaded.record_offset
-        self._keys = LogKeys(partition.dialect)
-        self._every_key = LogKeys(EVERY_TYPE)
         self._group_ids: set[str] = set()
         self._group: str | None = None
         self._cut_records = 0
         self._cut_groups: set[str] = set()
-        if partition.loaded.error is not None:
-            self.producers = None
-
-    def follow(self, batch: Batch) -> None:
-        for group_id, _, record in read_keys(batch, self._every_key):
-            self._group_ids.add(group_id)
-            if record.offset == self._offset:
-                self._group = self._group or group_id
-        if self._offset is not None and batch.last_offset >= self._offset:
-            self._cut_records += record_count(batch)
-            self._cut_groups.update(find_group_ids(batch, self._keys))
+        keys = LogKeys(partition.dialect)
+        every_key = LogKeys(EVERY_TYPE)
+        for batch in () if partition.loaded.error is None else partition.read():
+            for group_id, _, record in read_keys(batch, every_key):
+                self._group_ids.add(group_id)
+                if record.offset == self._offset:
+                    self._group = self._group or group_id
+            if self._offset is not None and batch.last_offset >= self._offset:
+                self._cut_records += record_count(batch)
+                self._cut_groups.update(find_group_ids(batch, keys))
 
     @property
     def lost(self) -> list[str]:
@@ -258,4 +255,3 @@ def _find_ranges(log: Log, coordinator: Coordinator, versions: tuple[str, ...]) 
 
 
 RULES = (find_damage, find_zeros, find_failed_start, find_large_heap)
-"""The rules that need no second pass."""

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from kafkagroups.cli import answers
-from kafkagroups.cli.options import Options, parse_hex, parse_json
+from kafkagroups.cli.options import Options
 from kafkagroups.cli.output import format_time_ms, print_as_tool, print_error, print_line
 from kafkagroups.errors import BadBytes, BatchTooLarge, InvalidRecord, UsageError
 from kafkagroups.groups.group import CONSUMER
@@ -30,9 +30,9 @@ from kafkagroups.log.batches import OffsetGaps
 from kafkagroups.log.segments import Log, Notes, RecordRange, Stop, batches_until
 from kafkagroups.records import consumer_protocol
 from kafkagroups.records.group_metadata import GroupMetadataValue
-from kafkagroups.records.record_json import from_json, key_to_json, value_to_json
+from kafkagroups.records.record_json import key_to_json, value_to_json
 from kafkagroups.records.releases import Dialect, parse_release, rules_to_json
-from kafkagroups.records.serde import RECORD_TYPES, Record, decode_control_key, decode_key, decode_with_key, encode
+from kafkagroups.records.serde import RECORD_TYPES, Record, decode_control_key, decode_key, decode_with_key
 from kafkagroups.records.structs import to_json
 
 NEWEST_TOOL = "4.3.1"
@@ -47,7 +47,6 @@ PATH...
 --until --until-time --since-time --topic --partition
 --group G  only records of this group
 --member M  only records of this member id, and records of classic groups with this member
---key KEY  only records with this key: its bytes in hex, or the JSON that --json prints
 --tombstones  only records without a value, which delete
 --type TYPE  only records of this type: a number, or a name such as OffsetCommit
 --max-batch-bytes --past-damage
@@ -63,7 +62,7 @@ EXAMPLES = """\
 
 def _find_wanted(args: Options) -> dict[str, object]:
     wanted = {name: getattr(args, name) for name in ("group", "topic", "partition", "member")}
-    wanted |= {"tombstones": args.tombstones or None, "key": _parse_key(args.key), "type": _parse_type(args.type)}
+    wanted |= {"tombstones": args.tombstones or None, "type": _parse_type(args.type)}
     return {name: value for name, value in wanted.items() if value is not None}
 
 
@@ -75,15 +74,6 @@ def _parse_type(text: str | None) -> int | None:
         return number_by_name[text] if text in number_by_name else parse_whole_number(text)
     except UsageError:
         raise UsageError(f"--type: expected a number or one of {', '.join(number_by_name)}, found {text!r}") from None
-
-
-def _parse_key(text: str | None) -> bytes | None:
-    if text is None or not text.startswith("{"):
-        return parse_hex(text, "--key")
-    try:
-        return encode(from_json({"key": parse_json(text, "expected JSON"), "value": None}))[0]
-    except UsageError as error:
-        raise UsageError(f"--key: {error}") from None
 
 
 def _list_members(record: Record, value: dict[str, Any] | None) -> list[dict[str, Any]]:
@@ -236,7 +226,7 @@ class _Printer:
             "transactional": batch.is_transactional,
             **dict.fromkeys(("control", "type", "name", "key", "value")),
         }
-        facts: dict[str, Collection[object]] = {"tombstones": [log_record.value is None], "key": [log_record.key]}
+        facts: dict[str, Collection[object]] = {"tombstones": [log_record.value is None]}
         try:
             if batch.is_control:
                 name = decode_control_key(log_record.key).name

@@ -23,8 +23,6 @@ from kafkagroups.topic import Topic
 
 LAST_RECORD_COUNT = 20
 """How many of the last records the text shows of a history of more than twice this number of records."""
-UNCHANGED_MEMBER_COUNT = 10
-"""How many members that neither joined nor left are listed below the record of a group."""
 _KEPT_FATES = (Fate.WINS, Fate.PENDING, Fate.DELETED, Fate.HIDDEN, Fate.TOMBSTONE)
 _CAUSES = {
     Cause.EXPIRED: "the offset expired",
@@ -101,7 +99,7 @@ def _print_history(explanation: Explanation, *, shows_all: bool) -> None:
     below = []
     metadata = ""
     for entry in shown:
-        below.append(list(_describe(entry, metadata, failed_at.get(entry.partition), shows_all=shows_all)))
+        below.append(list(_describe(entry, metadata, failed_at.get(entry.partition))))
         metadata = metadata if entry.committed is None else entry.note or ""
     print_table(
         ("record", f"{day or 'written'} (UTC)", "about", "committed", "producer", "fate", "by"),
@@ -178,7 +176,7 @@ def _name_producer(entry: RecordFate) -> str:
     return f"{entry.producer_id}/{entry.producer_epoch}"
 
 
-def _describe(entry: RecordFate, metadata: str, failed_offset: int | None, *, shows_all: bool) -> Iterator[str]:
+def _describe(entry: RecordFate, metadata: str, failed_offset: int | None) -> Iterator[str]:
     if entry.fate is not Fate.MARKER and entry.committed is not None and (entry.note or "") != metadata:
         yield f"metadata: {shorten(entry.note)}" if entry.note else "no metadata"
     if entry.producer_id is not None and not _name_producer(entry):
@@ -186,8 +184,6 @@ def _describe(entry: RecordFate, metadata: str, failed_offset: int | None, *, sh
     what = " ".join(filter(None, (_describe_group(entry), entry.what)))
     if what:
         yield what
-    if entry.group_record is not None:
-        yield from _list_members(entry.group_record, shows_all=shows_all)
     if entry.fate is Fate.TOMBSTONE and (entry.key is not None or entry.cause is Cause.EXPIRED):
         yield f"cause: {_CAUSES[entry.cause or Cause.UNKNOWN]}"
     if not entry.is_unloaded and entry.why is not None:
@@ -206,17 +202,6 @@ def _describe_group(entry: RecordFate) -> str:
     if epoch == "group_epoch":
         text += f", assignment epoch {group['assignment_epoch']}"
     return f"{text}." if entry.what else f"{text}, {epoch.removeprefix('group_')} {group[epoch]}."
-
-
-def _list_members(group: dict[str, Any], *, shows_all: bool) -> Iterator[str]:
-    yield from (f"- {member_id}" for member_id in group["members_left"])
-    joined = set(group["members_joined"])
-    members = sorted(group["members"], key=lambda member: member["member_id"] not in joined)
-    shown_count = len(members) if shows_all else len(joined) + UNCHANGED_MEMBER_COUNT
-    for member in members[:shown_count]:
-        yield f"{'+' if member['member_id'] in joined else '='} {answers.describe_member(member)}"
-    if len(members) > shown_count:
-        yield f"= {count_of(len(members) - shown_count, 'more member')}; --all shows them"
 
 
 def _print_answer(args: Options, explanation: Explanation, subject: str, broker: str) -> None:
@@ -245,12 +230,6 @@ def _print_answer(args: Options, explanation: Explanation, subject: str, broker:
 
 
 def _print_expirations(explanation: Explanation, *, shows_all: bool) -> None:
-    if protected := explanation.protected:
-        print_text(
-            f"Protected by the group's members: {count_of(len(protected), 'offset')} with an expire time in the "
-            f"record, the first of them {format_time_ms(protected[0].expire_ms)} UTC. After this time, an offset "
-            "expires as soon as the group has no member."
-        )
     expirations = explanation.expires_next
     shown = expirations if shows_all else expirations[:LAST_RECORD_COUNT]
     reasons = {True: "expire time in the record", False: "retention time"}

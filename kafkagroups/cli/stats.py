@@ -16,7 +16,6 @@ from kafkagroups.cli.output import format_time, print_findings, print_table, pri
 from kafkagroups.errors import UsageError
 from kafkagroups.history import stats
 from kafkagroups.history.finding import count_of, describe_duration, describe_time, list_names
-from kafkagroups.history.group_rules import choose_families, find_prefix
 from kafkagroups.history.partition_rules import MIN_LEFT_OUT_MS
 from kafkagroups.records.releases import rules_to_json
 from kafkagroups.records.serde import RECORD_TYPES
@@ -57,7 +56,7 @@ def _print_stats(args: Options, topic: Topic, statistics: stats.Stats) -> None:
     partitions = statistics.partitions
     largest = sorted(partitions.items(), key=lambda item: -item[1].bytes)[:top]
     commits, aborts = (statistics.total(f"{kind}_markers") for kind in ("commit", "abort"))
-    rows = _sum_families(statistics)
+    rows = stats.sort_rows(statistics)
     findings = statistics.findings
     print_text(f"{topic.path}: {count_of(len(findings), 'finding') if findings else 'no findings about the log'}.")
     print_findings(findings)
@@ -114,19 +113,6 @@ def _print_moved_offsets(topic: Topic, moved: list[stats.MovedOffset], top: int)
     )
     if len(moved) > top:
         print_text(f"Only {top} of {len(moved)} positions are shown: --top {len(moved)} shows all.")
-
-
-def _sum_families(statistics: stats.Stats) -> list[tuple[object, stats.Count]]:
-    """A family that is a finding has one row."""
-    large = choose_families(statistics) if statistics.by == "group" else {}
-    summed = stats.Stats(statistics.by)
-    sizes: Counter[object] = Counter()
-    for name, count in statistics.rows.items():
-        prefix = find_prefix(name) if isinstance(name, str) else None
-        row = prefix if prefix in large else name
-        sizes[row] += 1
-        summed.add_row(row, count)
-    return [(f"{name}… ({sizes[name]})" if name in large else name, count) for name, count in stats.sort_rows(summed)]
 
 
 def _list_cells(name: object, count: stats.Count, by: str, markers: int) -> tuple[object, ...]:

@@ -145,8 +145,6 @@ REMEDIES = {
     "look_alike_groups": "See with kafkagroups timeline which group the consumers use. If they have the wrong id, "
     "stop them, correct it, and give the right group the newest offsets of the wrong one. If a command had it, stop "
     "the consumers of the right group before you repeat the command.",
-    "mixed_writers": "Let all brokers run the same Kafka version and inter.broker.protocol.version, so that the next "
-    "coordinator of the partition can read its records.",
     "partition_count_changed": "Before a broker starts, stop the consumers of these groups, and note their newest "
     "positions (kafkagroups stats lists the old and the new ones). After the start, set what is older with "
     "kafka-consumer-groups.sh --reset-offsets. The newest offsets are in the new partitions: do not delete them.",

@@ -275,13 +275,6 @@ def find_prefix(group_id: str) -> str | None:
     return None if found is None else group_id.removesuffix(found[0].lstrip("-_.:/@#"))
 
 
-class Family(NamedTuple):
-    """The number of the groups of a family that have no members, and of their live records."""
-
-    groups: int
-    records: int
-
-
 def list_known_groups(partition: Partition) -> dict[str, KnownGroup]:
     """Return the groups that a broker answers for from this partition."""
     known = {}
@@ -292,30 +285,24 @@ def list_known_groups(partition: Partition) -> dict[str, KnownGroup]:
     return known
 
 
-def choose_families(stats: Stats) -> dict[str, Family]:
-    """Return the families that are a finding, by what their names begin with."""
-    members: dict[str, list[int]] = {}
-    for group_id, group in stats.known_groups.items():
-        if group.idle_records:
-            members.setdefault(find_prefix(group_id) or "", []).append(group.idle_records)
-    families = {prefix: Family(len(records), sum(records)) for prefix, records in sorted(members.items())}
-    least = max(MIN_FAMILY_RECORDS, stats.total("live_records") // 2 + 1)
-    return {prefix: each for prefix, each in families.items() if each.groups >= MIN_GROUPS and each.records >= least}
-
-
 def find_families(stats: Stats) -> Iterator[Finding]:
     """Yield the findings about large families, of which several partitions can contain groups."""
     partition = next(iter(stats.partitions)) if len(stats.partitions) == 1 else None
     command = [*GROUPS_TOOL, "--delete", "--group", "GROUP"]
-    for prefix, family in choose_families(stats).items():
-        live = stats.total("live_records")
-        percent = 100 * family.records // live
-        names = f"named {prefix}…" if prefix else "with a random name"
-        what = (
-            f"{family.groups} groups {names} have no members. They hold {family.records} of "
-            f"{live} live records ({percent} %). The cleaner cannot remove live records."
-        )
-        yield Finding.make(partition, None, "group_family", what, command=command)
+    sizes: dict[str, list[int]] = {}
+    for group_id, group in stats.known_groups.items():
+        if group.idle_records:
+            sizes.setdefault(find_prefix(group_id) or "", []).append(group.idle_records)
+    live = stats.total("live_records")
+    for prefix, family in sorted(sizes.items()):
+        records = sum(family)
+        if len(family) >= MIN_GROUPS and records >= max(MIN_FAMILY_RECORDS, live // 2 + 1):
+            names = f"named {prefix}…" if prefix else "with a random name"
+            what = (
+                f"{len(family)} groups {names} have no members. They hold {records} of {live} live records "
+                f"({100 * records // live} %). The cleaner cannot remove live records."
+            )
+            yield Finding.make(partition, None, "group_family", what, command=command)
 
 
 def fold(group_id: str) -> str:

@@ -9,8 +9,7 @@
 - `deleted_segments`: the log does not begin at offset 0, and has no trace of the cleaner, which can empty its first
   segments. So retention or somebody has deleted them, or they were not copied. Or segments between others are missing,
   and the cleaner has not been there (`PartitionStats.lost_before`).
-- `mixed_writers`: an older Kafka version wrote after a newer one, as after a downgrade. If the newer one wrote again
-  after it, another program probably wrote the records (`foreign_records`).
+- `foreign_records`: an older Kafka version wrote between records of a newer one, which another program probably did.
 - `clock_jump`: a record is at least MIN_STEP_MS later than a later record. Only the largest step is reported.
 - `partition_count_changed`: the partition count was changed.
 - `misplaced_groups`: files of another partition were put into this folder. If the log begins with the same bytes as the
@@ -31,7 +30,6 @@ MemoryRecords.withEndTransactionMarker (4.3.1).
 from __future__ import annotations
 
 from array import array
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -53,11 +51,11 @@ from kafkagroups.history.finding import (
     time_or_none,
 )
 from kafkagroups.history.passes import Misplaced, Partition, list_readable
-from kafkagroups.history.stats import MovedOffset, PartitionStats, Stats, WriterRange
+from kafkagroups.history.stats import MovedOffset, PartitionStats, Stats
 from kafkagroups.history.totals import MAX_STEPS, StepBack
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
-from kafkagroups.loading.partition_count import PartitionCountChange, PartitionsOf
+from kafkagroups.loading.partition_count import PartitionCountChange
 from kafkagroups.log.segment_file import DEFAULT_PARTITION_COUNT, base_offset_of, partition_for
 from kafkagroups.log.segments import Log
 from kafkagroups.records.releases import LARGE_DECOMPRESSED_RECORD, Dialect
@@ -142,26 +140,20 @@ def find_deleted_segments(partition: Partition) -> Iterator[Finding]:
         yield partition.finding(offset, "deleted_segments", what, command=command)
 
 
-def find_mixed_writers(partition: Partition) -> Iterator[Finding]:
+def find_foreign_records(partition: Partition) -> Iterator[Finding]:
     ranges = partition.counts.written_by_ranges
-    between: list[WriterRange] = []
-    """Older records between newer ones."""
-    for index, part in enumerate(ranges[1:], start=1):
-        newest = max(ranges[:index], key=lambda each: each.writers.since)
-        if part.writers.until > newest.writers.since:
-            continue
-        if not any(part.writers.until <= later.writers.since for later in ranges[index + 1 :]):
-            what = (
-                f"An older Kafka version ({part.versions.strip()}) wrote from offset {part.first} on, after a newer "
-                f"one ({newest.versions.strip()})."
-            )
-            yield partition.finding(part.first, "mixed_writers", what)
-            break
-        between.append(part)
-    if not between:
+    older_between = [
+        part
+        for index, part in enumerate(ranges)
+        if all(
+            any(part.writers.until <= other.writers.since for other in others)
+            for others in (ranges[:index], ranges[index + 1 :])
+        )
+    ]
+    if not older_between:
         return
-    first = between[0]
-    places = [f"{part.first}" if part.first == part.last else f"{part.first} to {part.last}" for part in between]
+    first = older_between[0]
+    places = [f"{part.first}" if part.first == part.last else f"{part.first} to {part.last}" for part in older_between]
     what = (
         f"Another program may have written the records at {list_names(places)} into the topic. They have the form "
         f"of an older Kafka version ({first.versions.strip()}), and a newer one wrote before and after them."
@@ -315,19 +307,7 @@ def _find_count(groups: Groups) -> int | None:
     candidates = [*([len(numbers)] if has_all else []), *([DEFAULT_PARTITION_COUNT] if is_below_default else [])]
     places = groups.partitions_of.items()
     fitting = (count for count in candidates if all(partition_for(name, count) in found for name, found in places))
-    are_exchanged = has_all and _are_exchanged(groups.partitions_of, len(numbers))
-    return next(fitting, len(numbers) if are_exchanged else None)
-
-
-def _are_exchanged(partitions_of: PartitionsOf, count: int) -> bool:
-    """Return whether each partition with foreign groups has those of one other partition, which has its groups."""
-    homes: defaultdict[int, set[int]] = defaultdict(set)
-    for name, numbers in partitions_of.items():
-        home = partition_for(name, count)
-        for number in numbers:
-            if number is not None and number != home:
-                homes[number].add(home)
-    return all(len(found) == 1 and homes.get(min(found)) == {number} for number, found in homes.items())
+    return next(fitting, None)
 
 
 def _find_same(log: Log, other: Log) -> int | None:
@@ -411,4 +391,4 @@ def find_moved_offsets(topic: OpenTopic, change: PartitionCountChange) -> list[M
     return moved
 
 
-RULES = (describe_misplaced, find_clock_jump, find_deleted_segments, find_mixed_writers)
+RULES = (describe_misplaced, find_clock_jump, find_deleted_segments, find_foreign_records)

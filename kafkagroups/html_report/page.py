@@ -40,7 +40,7 @@ from kafkagroups.history.group_log import load_group_logs
 from kafkagroups.history.passes import refuse_foreign_log
 from kafkagroups.history.replicas import Replicas, compare_replicas, describe_answer
 from kafkagroups.history.scan import CountedTopic
-from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, OpenTransaction, Stats, sort_moved
+from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, Stats, sort_moved
 from kafkagroups.history.timeline import build_history
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
@@ -115,9 +115,8 @@ class LogFacts:
         return list(describe_topic(self.stats.topic_partitions, self.topic.dialect.coordinator))
 
     @property
-    def open_transactions(self) -> list[tuple[int | None, OpenTransaction]]:
-        pairs = [(number, one) for number, part in self.stats.partitions.items() for one in part.open_transactions]
-        return sorted(pairs, key=lambda pair: (pair[1].since_ms, pair[1].first_offset))
+    def open_transactions(self) -> int:
+        return sum(len(part.open_transactions) for part in self.stats.partitions.values())
 
     @property
     def largest_groups(self) -> list[str]:

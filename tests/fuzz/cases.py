@@ -416,7 +416,7 @@ PATHS_OF_COMMAND = {"partition": ("g",), "decode": (), "encode": ()}
 OPTIONS = [
     *(("load", name) for name in ("--kafka", "--partitions", "--until", "--until-time", "--to", "--snapshot")),
     *(("dump", name) for name in ("--kafka", "--from", "--until", "--until-time", "--group", "--type")),
-    *(("dump", name) for name in ("--topic", "--partition", "--member", "--key", "--since-time")),
+    *(("dump", name) for name in ("--topic", "--partition", "--member", "--since-time")),
     *(("explain", name) for name in ("--kafka", "--topic", "--partition", "--until", "--until-time", "--partitions")),
     *(("timeline", name) for name in ("--kafka", "--partitions", "--max-batch-bytes")),
     *(("diff", name) for name in ("--since", "--since-time", "--until", "--kafka", "--max-batch-bytes")),

@@ -246,23 +246,21 @@ def test_ranges_of_writers_begin_where_the_versions_or_leader_epochs_change(writ
 
 
 @pytest.mark.parametrize(
-    ("versions", "found"),
+    ("versions", "place"),
     [
-        ([3, 1, 1, 3], [("foreign_records", 1, "1 to 2")]),
-        ([3, 1, 3, 3, 1, 1, 3], [("foreign_records", 1, "1, 4 to 5")]),
-        ([3, 1, 3, 1], [("foreign_records", 1, "1"), ("mixed_writers", 3, "from offset 3")]),
-        ([1, 3, 3], []),
-        ([3, 3, 1], [("mixed_writers", 2, "from offset 2")]),
+        ([3, 1, 1, 3], "1 to 2"),
+        ([3, 1, 3, 3, 1, 1, 3], "1, 4 to 5"),
+        ([3, 1, 3, 1], "1"),
+        ([1, 3, 3], ""),
+        ([3, 1], ""),
     ],
 )
-def test_older_records_between_newer_ones_are_a_sign_of_another_program(versions, found, tmp_path):
+def test_older_records_between_newer_ones_are_a_sign_of_another_program(versions, place, tmp_path):
     """A script wrote records of an older form into a topic of a 4.3.1 broker, which went on with its own form."""
     records = [commit(offset, START, version=version) for offset, version in enumerate(versions)]
     findings = find(write_each(tmp_path, records))
-    assert [(finding.kind, finding.offset) for finding in findings] == [(kind, offset) for kind, offset, _ in found]
-    for finding, (_, _, place) in zip(findings, found, strict=True):
-        assert place in finding.what
-        assert ("Another program may have written" in finding.what) == (finding.kind == "foreign_records")
+    assert [(finding.kind, finding.offset) for finding in findings] == ([("foreign_records", 1)] if place else [])
+    assert all(f"Another program may have written the records at {place} into" in each.what for each in findings)
 
 
 def test_a_log_that_the_cleaner_left_out_is_found(tmp_path):

@@ -11,7 +11,7 @@ from typing import Any
 from kafkagroups.cli import answers
 from kafkagroups.cli.options import SPARK, Options
 from kafkagroups.cli.output import format_time_ms, print_table, print_text, shorten
-from kafkagroups.groups.offsets import Fate, TopicPartition
+from kafkagroups.groups.offsets import Fate
 from kafkagroups.history.event import Cause
 from kafkagroups.history.explain import Explanation, LoadFailure
 from kafkagroups.history.fates import RecordFate
@@ -116,26 +116,20 @@ def _print_history(explanation: Explanation, *, shows_all: bool) -> None:
 
 
 def _select_records(history: list[RecordFate], failed_at: Mapping[int | None, int | None]) -> list[RecordFate]:
-    """Return the records that the text shows: the last ones, the important ones, and each commit that goes back or
-    jumps ahead with the commit before. At `failed_at` the load of a partition fails; the records before it that would
-    count are shown.
+    """Return the records that the text shows: the last ones and the important ones.
+
+    At `failed_at` the load of a partition fails; the records before it that would count are shown.
     """
     if len(history) <= 2 * LAST_RECORD_COUNT:
         return history
-    previous_commit: dict[tuple[int | None, TopicPartition], RecordFate] = {}
     selected_ids = {id(entry) for entry in history[-LAST_RECORD_COUNT:]}
     for entry in history:
         failed_offset = failed_at.get(entry.partition)
         would_count = entry.is_unloaded and (failed_offset is None or entry.offset <= failed_offset)
         is_of_group = entry.group_record is not None or (entry.key is None and entry.type is not None)
-        if would_count or is_of_group or entry.is_unreadable or entry.fate in _KEPT_FATES:
+        is_unusual = entry.went_back or entry.skipped or entry.is_unreadable
+        if would_count or is_of_group or is_unusual or entry.fate in _KEPT_FATES:
             selected_ids.add(id(entry))
-        if entry.key is not None and entry.committed is not None:
-            place = (entry.partition, entry.key)
-            if entry.went_back or entry.skipped:
-                # With --since-time, the commit before can be missing.
-                selected_ids |= {id(entry), id(previous_commit.get(place, entry))}
-            previous_commit[place] = entry
     return [entry for entry in history if id(entry) in selected_ids]
 
 

@@ -93,12 +93,6 @@ def _print_stats(args: Options, topic: Topic, statistics: stats.Stats) -> None:
     _print_open_transactions(statistics)
     _print_cleaning(statistics, largest)
     _print_versions(largest)
-    records = statistics.total("records")
-    if records >= stats.RECORDS_LOADED_PER_SECOND:
-        print_text(
-            f"A broker needs about {records / stats.RECORDS_LOADED_PER_SECOND:.0f} s to load {records} records "
-            f"(at {stats.RECORDS_LOADED_PER_SECOND / 1e6:.1f} million records per second, measured on two cores)."
-        )
     # The change of the partition count is a finding.
     answers.print_topic_partitions(replace(statistics.topic_partitions, changed=None), topic.dialect.coordinator)
 

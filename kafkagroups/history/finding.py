@@ -10,8 +10,7 @@ from typing import Any
 
 from kafkagroups.loading.partition_count import PartitionCountChange, TopicPartitions
 from kafkagroups.log.batch import NO_TIMESTAMP
-from kafkagroups.log.batches import Start, judge_start
-from kafkagroups.log.segment_file import Zeros, partition_for
+from kafkagroups.log.segment_file import partition_for
 
 LISTED_NAMES = 3
 LISTED_GROUPS = 20
@@ -69,13 +68,6 @@ def describe_count_change(change: PartitionCountChange, groups: Sequence[str]) -
         f"latest at {describe_time(change.since_ms)}. {count_of(len(groups), 'group')} moved to another partition: "
         f"{list_names(moves, LISTED_GROUPS)}."
     )
-
-
-def describe_zeros(zeros: Zeros, coordinator: str, kafka: str) -> tuple[str, str]:
-    """Return where the zeros are, and what a broker does with them."""
-    starts = "; ".join(f"{start.value}, it {judge_start(start, zeros, coordinator).value}" for start in Start)
-    place = f"{zeros.file} ends with {count_of(zeros.bytes, 'zero')} from byte {zeros.position} on."
-    return place, f"It depends on the start what a Kafka {kafka} broker does with the zeros: {starts}."
 
 
 def describe_topic(topic: TopicPartitions, coordinator: str, group: str | None = None) -> Iterator[str]:

@@ -232,10 +232,7 @@ def find_unowned(group: AnyGroup) -> tuple[list[TopicPartition], list[TopicParti
 def find_unassigned(partition: Partition) -> Iterator[Finding]:
     """A log of a short time has no finding."""
     for group_id, parts in partition.list_groups() if partition.counts.span_ms >= MIN_HISTORY_MS else ():
-        members = parts.decode_group()
-        # To build a group takes much longer than to read its members.
-        is_complete = isinstance(members, Group) and len(find_assigned(members) or ()) == len(parts.offsets)
-        if not members.members or is_complete:
+        if not parts.decode_group().members:  # To build a group takes much longer.
             continue
         group = parts.build()
         found, _ = find_unowned(group)

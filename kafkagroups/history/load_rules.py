@@ -25,7 +25,7 @@ from tempfile import TemporaryDirectory
 
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.groups.replay import LogKeys, find_group_ids, read_keys
-from kafkagroups.history.finding import Finding, count_of, describe_zeros, list_groups, list_names
+from kafkagroups.history.finding import Finding, count_of, list_groups, list_names
 from kafkagroups.history.group_log import describe_conflict, load_group_logs
 from kafkagroups.history.passes import EVERY_TYPE, Partition
 from kafkagroups.history.transactions import abort_command
@@ -59,9 +59,14 @@ def find_zeros(partition: Partition) -> Iterator[Finding]:
     if zeros is None:
         return
     rules = partition.dialect
-    if {judge_start(start, zeros, rules.coordinator) for start in Start} <= {Outcome.CUTS_ZEROS, Outcome.IGNORES_ZEROS}:
+    outcomes = {start: judge_start(start, zeros, rules.coordinator) for start in Start}
+    if {*outcomes.values()} <= {Outcome.CUTS_ZEROS, Outcome.IGNORES_ZEROS}:
         return
-    what = " ".join(describe_zeros(zeros, rules.coordinator, rules.kafka))
+    starts = "; ".join(f"{start.value}, it {outcome.value}" for start, outcome in outcomes.items())
+    what = (
+        f"{zeros.file} ends with {count_of(zeros.bytes, 'zero')} from byte {zeros.position} on. It depends on the "
+        f"start what a Kafka {rules.kafka} broker does with the zeros: {starts}."
+    )
     remedy = ""
     if zeros.later_segments:
         remedy = (

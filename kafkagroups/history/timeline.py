@@ -505,24 +505,20 @@ def order_by_time(events: Sequence[Event]) -> list[int]:
     return sorted(range(len(events)), key=keys.__getitem__)
 
 
-def fold_replacements(events: list[Event]) -> list[Event]:
+def fold_replacements(events: Sequence[Event]) -> list[Event]:
     """Return the events with one event for repeated new ids of a static member.
 
-    In consecutive events about new ids, the first event of each static member stays, and one event follows that sums up
-    the others if there are at least two.
+    Of the events about new ids of a static member, the first one stays, and one event sums up the others if there are
+    at least two.
     """
-    folded: list[Event] = []
-    for has_replaced, run in groupby(events, key=lambda event: bool(event.replaced_instances)):
-        by_instances: dict[object, list[Event]] = {}
-        for event in run:
-            key = (event.partition, event.replaced_instances) if has_replaced else id(event)
-            same = by_instances.setdefault(key, [])
-            same.append(event)
-            if len(same) <= 2:
-                folded.append(event)
-        sums = {id(same[1]): _sum_up(same) for same in by_instances.values() if len(same) > 2}
-        folded = [sums.get(id(event), event) for event in folded]
-    return folded
+    by_instances: dict[object, list[Event]] = {}
+    for event in events:
+        if event.replaced_instances:
+            by_instances.setdefault((event.partition, event.replaced_instances), []).append(event)
+    repeated = [same for same in by_instances.values() if len(same) > 2]
+    folded = {id(event) for same in repeated for event in same[2:]}
+    sums = {id(same[1]): _sum_up(same) for same in repeated}
+    return [sums.get(id(event), event) for event in events if id(event) not in folded]
 
 
 def _sum_up(same: list[Event]) -> Event:

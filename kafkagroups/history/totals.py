@@ -106,19 +106,14 @@ def describe_settings(replacements: Sequence[Replacement]) -> str:
         )
     different = [len(set(values)) > 1 for values in zip(*counts, strict=True)]
     lines = []
-    ends = {"the first": settings_of[0], "the last": settings_of[-1]}
     for settings, count in counts.items():
-        times = [count_of(count, "time"), *(place for place, of_end in ends.items() if of_end == settings)]
+        ends = [name for name, end in (("the first", 0), ("the last", -1)) if settings_of[end] == settings]
         shown = [f"{name} {setting}" for name, setting in compress(settings, different)]
-        lines.append(f"{', '.join(shown)} ({', '.join(times)})")
+        lines.append(f"{', '.join(shown)} ({', '.join([count_of(count, 'time'), *ends])})")
     switches = sum(before != after for before, after in pairwise(settings_of))
     meaning = "Two processes have this instance id and fence each other. " if switches >= MIN_SWITCHES else ""
     more = "; …" if len(lines) > SETTINGS_SHOWN else ""
-    text = f"{meaning}The records have different settings: {'; '.join(lines[:SETTINGS_SHOWN])}{more}."
-    hosts = {dict(settings)["host"] for settings in counts}
-    if len(hosts) == 1:
-        text += f" The host is always {hosts.pop()}: Kafka keeps the client id and the host of the member before."
-    return text
+    return f"{meaning}The records have different settings: {'; '.join(lines[:SETTINGS_SHOWN])}{more}."
 
 
 MIN_STEPS_BACK = 2

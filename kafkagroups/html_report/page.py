@@ -40,7 +40,7 @@ from kafkagroups.history.group_log import load_group_logs
 from kafkagroups.history.passes import refuse_foreign_log
 from kafkagroups.history.replicas import Replicas, compare_replicas, describe_answer
 from kafkagroups.history.scan import CountedTopic
-from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, Stats, sort_moved
+from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, Stats
 from kafkagroups.history.timeline import build_history
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
@@ -203,7 +203,6 @@ def _render(all_facts: Sequence[LogFacts], replicas: Replicas | None) -> str:
         max_stories=MAX_STORIES,
         records_per_ms=RECORDS_LOADED_PER_SECOND // 1000,
         describe_answer=describe_answer,
-        sort_moved=sort_moved,
     )
     return page.lstrip()
 

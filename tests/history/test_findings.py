@@ -374,7 +374,7 @@ def write_throw_away_groups(folder, groups, offsets, more=()):
 RUNS = [f"e2e-checkout-{number:012x}" for number in range(50)]
 
 
-def test_groups_that_differ_only_in_a_random_part_are_one_finding_and_one_row(run, tmp_path):
+def test_groups_that_differ_only_in_a_random_part_are_one_finding(tmp_path):
     """50 groups with 24 offsets each hold the log, as in a topic in which each test run left a group behind."""
     path = write_throw_away_groups(tmp_path, RUNS, 24, [[commit_record(0, group="billing")]])
     for by in ("group", "topic", "writer"):
@@ -382,10 +382,6 @@ def test_groups_that_differ_only_in_a_random_part_are_one_finding_and_one_row(ru
         assert (finding.kind, finding.partition, finding.group) == ("group_family", 0, None)
         assert "50 groups named e2e-checkout-… have no members" in finding.what
         assert "hold 1200 of 1201 live records (99 %)" in finding.what
-    _, out, _ = run("stats", path)
-    row = next(line.split() for line in out.splitlines() if line.startswith("e2e-checkout-…"))
-    assert row[:4] == ["e2e-checkout-…", "(50)", "0", "1200"] and "e2e-checkout-0" not in out
-    assert len(stats(path).rows) == 51
 
 
 @pytest.mark.parametrize(

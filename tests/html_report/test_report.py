@@ -228,13 +228,7 @@ def test_a_topic_that_was_widened_shows_the_old_and_the_new_positions(widen, coo
     The text of `stats` shows at most --top positions, and then says how to see all of them.
     """
     group, topic = widen(60_000)
-    html = kg.report(topic, coordinator=coordinator).html
-    check(html)
-    old = format_time(START)
-    new = format_time(START + 60_000)
-    assert read_tables(html, "Positions of the groups that moved") == [
-        [[group, "t-1", "8", old, "-", "-", "old"], [group, "t-0", "7", old, "9", new, "new"]]
-    ]
+    assert "count was changed from 3 to 5" in check(kg.report(topic, coordinator=coordinator).html).text
 
     def ask(*options):
         _, out, _ = run("stats", topic, "--coordinator", coordinator, *options)

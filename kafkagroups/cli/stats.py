@@ -15,8 +15,7 @@ from kafkagroups.cli.options import SPARK, Options
 from kafkagroups.cli.output import format_time, print_findings, print_table, print_text
 from kafkagroups.errors import UsageError
 from kafkagroups.history import stats
-from kafkagroups.history.finding import count_of, describe_duration, describe_time, list_names
-from kafkagroups.history.partition_rules import MIN_LEFT_OUT_MS
+from kafkagroups.history.finding import count_of, list_names
 from kafkagroups.records.releases import rules_to_json
 from kafkagroups.records.serde import RECORD_TYPES
 from kafkagroups.topic import Topic
@@ -192,18 +191,6 @@ def _print_cleaning(statistics: stats.Stats, largest: list[tuple[int | None, sta
         note='Cleaning stops at the active segment, or at the first open transaction ("txn OFFSET"). "-": the log does '
         "not tell. The time assumes delete.retention.ms of 1 day.",
     )
-    found = {finding.partition for finding in statistics.findings if finding.kind == "uncleaned"}
-    for number, part in largest:
-        closed_ms = part.left_out_since_ms
-        age_ms = 0 if closed_ms is None else (part.last_timestamp_ms or 0) - closed_ms
-        if closed_ms is not None and number not in found and age_ms >= MIN_LEFT_OUT_MS:
-            print_text(
-                f"{answers.name_partition(number)}: a pass would free {part.freed_bytes} of "
-                f"{part.dirty_bytes} bytes in {count_of(part.dirty_segments, 'closed segment')}. The last one was "
-                f"closed at {describe_time(closed_ms)}, {describe_duration(age_ms)} before the newest record. A "
-                "running cleaner begins within seconds, but the log does not tell min.compaction.lag.ms, or whether "
-                "the cleaner works on other topics."
-            )
     # After a failure, the coordinator does not read on, so the live records are not known.
     if not any(finding.kind == "load_failure" for finding in statistics.findings):
         print_text(

@@ -223,11 +223,10 @@ class FailedLoad:
         group = self.partition.groups.groups[group_id]
         first_offset = None
         command = None
-        if group.partition == number:
-            open_here = self.partition.counts.open_transactions
-            transaction = next((each for each in open_here if each.producer_id in group.pending), None)
-            first_offset = None if transaction is None else transaction.first_offset
-            command = abort_command(number, self.partition.dialect.version, transaction)
+        open_here = [each for each in self.partition.counts.open_transactions if each.producer_id in group.pending]
+        if group.partition == number and open_here:
+            first_offset = open_here[0].first_offset
+            command = abort_command(number, self.partition.dialect.version, open_here[0])
             why = "a transaction with offsets of it is still open"
             remedy = f"Before the failover, end the transaction: {shlex.join(command)}"
         else:

@@ -137,30 +137,26 @@ def find_hanging(stats: Stats, version: Version) -> Iterator[Finding]:
         yield Finding.make(number, first_offset, "hanging_transaction", what, group=group, command=command)
 
 
-def abort_command(partition: object, version: Version, transaction: OpenTransaction | None) -> list[str]:
-    """Return the words of the command that ends a hanging transaction; None stands for any, in capital letters.
+def abort_command(partition: int | None, version: Version, transaction: OpenTransaction) -> list[str]:
+    """Return the words of the command that ends a hanging transaction.
 
     Brokers before Kafka 2.8 cannot say which producer has a transaction open at an offset, so they need the producer
     and the epoch of its coordinator.
     Source: TransactionsCommand.AbortTransactionCommand (4.x), DescribeProducersRequest.json.
     """
     if version >= FIRST_WITH_DESCRIBE_PRODUCERS:
-        first_offset = "OFFSET" if transaction is None else transaction.first_offset
-        return _describe_abort(partition, "--start-offset", first_offset)
-    if transaction is None:
-        return _abort_producer(partition, "ID", "EPOCH", "EPOCH")
+        return _abort(partition, "--start-offset", transaction.first_offset)
     epochs = (transaction.producer_epoch or 0, transaction.coordinator_epoch)
     return _abort_producer(partition, transaction.producer_id, *epochs)
 
 
-def _abort_producer(partition: object, number: object, epoch: object, coordinator_epoch: object) -> list[str]:
+def _abort_producer(partition: int | None, producer_id: int, epoch: int, coordinator_epoch: int) -> list[str]:
     epochs = ("--producer-epoch", epoch, "--coordinator-epoch", coordinator_epoch)
-    return _describe_abort(partition, "--producer-id", number, *epochs)
+    return _abort(partition, "--producer-id", producer_id, *epochs)
 
 
-def _describe_abort(partition: object, *words: object) -> list[str]:
-    number = "PARTITION" if partition is None else partition
-    place = ("--topic", "__consumer_offsets", "--partition", number)
+def _abort(partition: int | None, *words: object) -> list[str]:
+    place = ("--topic", "__consumer_offsets", "--partition", "PARTITION" if partition is None else partition)
     return [*TRANSACTIONS_TOOL, "abort", *map(str, (*place, *words))]
 
 

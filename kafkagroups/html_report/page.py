@@ -38,7 +38,6 @@ from kafkagroups.history.finding import (
 )
 from kafkagroups.history.group_log import load_group_logs
 from kafkagroups.history.passes import refuse_foreign_log
-from kafkagroups.history.replicas import Replicas, compare_replicas, describe_answer
 from kafkagroups.history.scan import CountedTopic
 from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, Stats
 from kafkagroups.history.timeline import build_history
@@ -152,7 +151,7 @@ def report_on(topics: Sequence[OpenTopic], out: str | Path | None = None) -> Rep
         _check_out(Path(out), [log for topic in topics for log in topic.logs])
     all_facts = [read_facts(topic) for topic in topics]
     report = Report(
-        _render(all_facts, _compare(all_facts)),
+        _render(all_facts),
         [finding for facts in all_facts for finding in facts.findings],
         [problem for facts in all_facts for problem in facts.stats.problems],
     )
@@ -173,17 +172,7 @@ def _check_out(out: Path, logs: Sequence[Log]) -> None:
         raise UsageError(f"{out}: a report must not replace a segment: choose another name")
 
 
-def _compare(all_facts: Sequence[LogFacts]) -> Replicas | None:
-    if len(all_facts) != 2:
-        return None
-    a, b = all_facts
-    result = compare_replicas((a.topic, b.topic), (a.groups, b.groups))
-    starts = {log.partition: log.start_offset for log in (*a.topic.logs, *b.topic.logs)}
-    result.forks = {number: fork for number, fork in result.forks.items() if fork.batch_offset > starts[number]}
-    return result
-
-
-def _render(all_facts: Sequence[LogFacts], replicas: Replicas | None) -> str:
+def _render(all_facts: Sequence[LogFacts]) -> str:
     environment = Environment(
         loader=PackageLoader("kafkagroups.html_report", "."),
         autoescape=True,
@@ -196,13 +185,11 @@ def _render(all_facts: Sequence[LogFacts], replicas: Replicas | None) -> str:
     style = (resources.files("kafkagroups.html_report") / "style.css").read_text(encoding="utf-8")
     page = environment.get_template("page.html.j2").render(
         all_facts=all_facts,
-        replicas=replicas,
         style=Markup(style),
         digest=b64encode(sha256(style.encode()).digest()).decode(),
         version=metadata.version("kafkagroups"),
         max_stories=MAX_STORIES,
         records_per_ms=RECORDS_LOADED_PER_SECOND // 1000,
-        describe_answer=describe_answer,
     )
     return page.lstrip()
 

@@ -12,7 +12,6 @@ from kafkagroups.cli import answers
 from kafkagroups.cli.options import SPARK, Options
 from kafkagroups.cli.output import format_time_ms, print_table, print_text, shorten
 from kafkagroups.groups.offsets import Fate
-from kafkagroups.history.event import Cause
 from kafkagroups.history.explain import Explanation, LoadFailure
 from kafkagroups.history.fates import RecordFate
 from kafkagroups.history.finding import count_of, name_record
@@ -24,13 +23,6 @@ from kafkagroups.topic import Topic
 LAST_RECORD_COUNT = 20
 """How many of the last records the text shows of a history of more than twice this number of records."""
 _KEPT_FATES = (Fate.WINS, Fate.PENDING, Fate.DELETED, Fate.HIDDEN, Fate.TOMBSTONE)
-_CAUSES = {
-    Cause.EXPIRED: "the offset expired",
-    Cause.GROUP_DELETED: "the group was deleted, by a request or after a retention time of its broker",
-    Cause.OFFSET_DELETED: "a request deleted the offset",
-    Cause.TOPIC_DELETED: "the topic was deleted",
-    Cause.UNKNOWN: "the log does not tell",
-}
 ARGUMENTS = f"""
 PATH...
 --group! G  the group id, or a pattern: * stands for any characters, and ? for one character
@@ -178,8 +170,6 @@ def _describe(entry: RecordFate, metadata: str, failed_offset: int | None) -> It
     what = " ".join(filter(None, (_describe_group(entry), entry.what)))
     if what:
         yield what
-    if entry.fate is Fate.TOMBSTONE and (entry.key is not None or entry.cause is Cause.EXPIRED):
-        yield f"cause: {_CAUSES[entry.cause or Cause.UNKNOWN]}"
     if not entry.is_unloaded and entry.why is not None:
         yield f"{entry.fate.value if entry.fate else ''}: {entry.why}"
     elif entry.is_unloaded and entry.offset == failed_offset:
@@ -224,6 +214,12 @@ def _print_answer(args: Options, explanation: Explanation, subject: str, broker:
 
 
 def _print_expirations(explanation: Explanation, *, shows_all: bool) -> None:
+    if protected := explanation.protected:
+        print_text(
+            f"Protected by the group's members: {count_of(len(protected), 'offset')} with an expire time in the "
+            f"record, the first of them {format_time_ms(protected[0].expire_ms)} UTC. After this time, an offset "
+            "expires as soon as the group has no member."
+        )
     expirations = explanation.expires_next
     shown = expirations if shows_all else expirations[:LAST_RECORD_COUNT]
     reasons = {True: "expire time in the record", False: "retention time"}

@@ -133,6 +133,22 @@ def find_expirations(
     return sorted(expirations, key=lambda expiration: (expiration.expire_ms, expiration.topic_partition))
 
 
+def find_protected(group: AnyGroup, expirations: list[Expiration]) -> list[Expiration]:
+    """Return the offsets with an expire timestamp that do not expire because the group has members.
+
+    The others expire at their time if the group has no member then, and otherwise when the last member has left.
+    """
+    if not group.members:
+        return []
+    expiring = {expiration.topic_partition for expiration in expirations}
+    protected = [
+        Expiration(partition, offset.offset, offset.expire_timestamp, is_from_record=True)
+        for partition, offset in group.offsets.items()
+        if offset.expire_timestamp is not None and partition not in expiring
+    ]
+    return sorted(protected, key=lambda expiration: (expiration.expire_ms, expiration.topic_partition))
+
+
 def _find_expire_time(offset: OffsetAndMetadata, empty_since_ms: int | None, retention_ms: int | None) -> int | None:
     if offset.expire_timestamp is not None:
         return offset.expire_timestamp

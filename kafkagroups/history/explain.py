@@ -17,7 +17,7 @@ from operator import attrgetter
 from typing import Any
 
 from kafkagroups.errors import BadBytes, LoadFailed
-from kafkagroups.groups.expiration import Expiration, find_expirations
+from kafkagroups.groups.expiration import Expiration, find_expirations, find_protected
 from kafkagroups.groups.group import Group, UndecodedGroup
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.offsets import CLASSIC_GROUP_TYPE, GROUP_ENDING_TYPES, Fate, Orphan, TopicPartition
@@ -222,6 +222,8 @@ class Explanation(GroupHistory):
     expires_next
         The offsets that expire, the first one first: those with an expire timestamp, and if the broker's retention time
         is known, the others.
+    protected
+        The offsets with an expire timestamp that do not expire because the group has members.
     error, failures
         Why and where the loads of partitions with records of the group fail.
     record_partitions
@@ -238,6 +240,7 @@ class Explanation(GroupHistory):
     damage: dict[int | None, Damage] = field(default_factory=dict, repr=False)
     record_partitions: frozenset[int | None] = field(default=frozenset(), repr=False)
     failures: list[LoadFailure] = field(default_factory=list, repr=False)
+    protected: list[Expiration] = field(default_factory=list, repr=False)
 
     def to_json(self) -> dict[str, Any]:
         """Return what `explain --json` prints, without the path and the rules."""
@@ -251,6 +254,7 @@ class Explanation(GroupHistory):
             "error": self.error,
             "expires_next": list(map(_expiration_json, self.expires_next)),
             "rewound": [position.to_json() for position in self.rewound],
+            "expires_without_members": list(map(_expiration_json, self.protected)),
             "next_offsets": self.next_offsets,
             "topic_partitions": self.topic_partitions.to_json(),
             **({"partitions": partitions} if partitions else {}),
@@ -312,6 +316,8 @@ def explain_log(groups: Groups, group_log: GroupLog, question: Question) -> Expl
         story = histories.get(found.partition)
         subscribes = None if story is None else story.group.state.subscribes
         expirations = find_expirations(found, group_log.dialect, question.retention_ms, subscribes)
+        protected = find_protected(found, expirations)
+        result.protected = [each for each in protected if question.selects(each.topic_partition)]
         result.expires_next = [each for each in expirations if question.selects(each.topic_partition)]
     history = entries if question.topic is None else group_log.records_of(question.selects)
     result.history = [each for each in history if question.since_time is None or each.timestamp >= question.since_time]

@@ -282,7 +282,7 @@ class OffsetEvents:
         return "in a transaction, and the group had members" if record.is_pending else "set by a member"
 
     def _name_owner(self, key: TopicPartition) -> str:
-        owner = self.group.state.find_members_by_partition(self.topic_ids).get(key)
+        owner = self.group.find_members_by_partition().get(key)
         return "" if owner is None else f" ({owner[1].name} has the partition)"
 
     def end_transaction(self, marker: Marker) -> Iterator[Event]:

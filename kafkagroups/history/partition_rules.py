@@ -96,7 +96,7 @@ def find_uncleaned(stats: Stats, rules: Dialect) -> Iterator[Finding]:
         if not counts.is_left_out or not (is_long_ago or proofs):
             continue
         what = (
-            f"The log cleaner has stopped, or it cannot clean this partition: it has "
+            f"The log cleaner has stopped, or it cannot clean this partition{_describe_last_pass(counts)}: it has "
             f"not cleaned {count_of(counts.dirty_segments, 'closed segment')} with {counts.dirty_bytes} bytes, "
             f"{counts.dirty_bytes / (counts.bytes - counts.uncleanable_bytes):.0%} of what it can clean."
         )
@@ -113,6 +113,14 @@ def find_uncleaned(stats: Stats, rules: Dialect) -> Iterator[Finding]:
                 "broker."
             )
         yield Finding.make(number, counts.cleaned_up_to or 0, "uncleaned", what, remedy)
+
+
+def _describe_last_pass(counts: PartitionStats) -> str:
+    if counts.cleaned_up_to is None:
+        return " (no trace of a pass)"
+    if counts.last_cleaned_ms is None:
+        return f" (the last pass that left a trace ended at offset {counts.cleaned_up_to})"
+    return f" (the last pass that left a trace was at {describe_time(counts.last_cleaned_ms)})"
 
 
 def find_deleted_segments(partition: Partition) -> Iterator[Finding]:

@@ -27,7 +27,7 @@ from kafkagroups.groups.offsets import CLASSIC_GROUP_TYPE, TopicPartition
 from kafkagroups.helpers import MAX_INT64
 from kafkagroups.history.event import Cause, Event, Position, event_json, finish_positions, sort_rewound
 from kafkagroups.history.finding import count_of, describe_duration, describe_time, list_groups, list_names, name_record
-from kafkagroups.history.group_events import MEMBERS, NOTHING, GroupEvents, add_to_sentence
+from kafkagroups.history.group_events import MEMBERS, NOTHING, PARTITION_METADATA, GroupEvents, add_to_sentence
 from kafkagroups.history.group_log import GroupHistory, GroupLog, GroupRecord, Marker, Step, load_group_logs
 from kafkagroups.history.group_rules import find_expiry_in_use, find_unowned
 from kafkagroups.history.offset_events import OffsetEvents
@@ -205,8 +205,7 @@ def build_timeline(topic: OpenTopic, group: str, question: Question, *, shows_al
         history = build_history(group_log, partition, loaded.start_offset, gaps, question.retention_ms)
         _name_deleted_with(topic, group, history.events)
         all_events += add_storms(history.events)
-        members = history.group.state.find_members_by_partition(history.offsets.topic_ids)
-        positions = finish_positions(history.offsets.positions.values(), members)
+        positions = finish_positions(history.offsets.positions.values(), history.group.find_members_by_partition())
         timeline.positions += [each for each in positions if question.selects(each.topic_partition)]
         timeline.waiting += [each.what for each in find_waiting_members(history)]
     timeline.rewound = sort_rewound(timeline.positions)
@@ -308,11 +307,10 @@ def find_waiting_members(history: PartitionHistory) -> Iterator[WaitingMember]:
     (GroupMetadataManager.scheduleConsumerGroupRebalanceTimeout, 4.3.1).
     """
     group = history.group.state
-    names = {topic_id: name for name, topic_id in {**group.topic_ids, **history.offsets.topic_ids}.items()}
     owners = {key: member_id for member_id, keys in group.assigned.items() for key in keys}
 
     def name_partition(topic_id: str, number: int) -> str:
-        return f"{names.get(topic_id, topic_id)}-{number}"
+        return f"{history.group.name_topic(topic_id)}-{number}"
 
     def name_held(key: tuple[str, int]) -> str:
         owner = group.members.get(owners[key])
@@ -421,6 +419,8 @@ def build_history(
     for step in steps:
         if isinstance(step, GroupRecord):
             later.setdefault((step.type, step.record.key), step)
+            if step.type == PARTITION_METADATA and step.value is not None:
+                history.group.topic_names |= {topic.topic_id: topic.topic_name for topic in step.value.topics}
             topic_id = getattr(step.value, "topic_id", UUID.default)
             if topic_id != UUID.default:
                 history.group.topic_names[topic_id] = step.key.topic

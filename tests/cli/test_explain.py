@@ -292,6 +292,11 @@ def test_expires_next(run, tmp_path, coordinator, kafka, members, expected):
     rules = ("--kafka", kafka)
     told = explain_json(run, folder, "g", coordinator, *rules, "--retention", "1")
     assert {row["topic_partition"]: row["expire_ms"] for row in told["expires_next"]} == expected
+    # A member of 3.9 protects the offset until the group is Empty (GroupMetadata.removeExpiredOffsets, 3.9).
+    is_protected = members and version > 1
+    shown = [row["topic_partition"] for row in told["expires_without_members"]]
+    assert shown == (["t-0"] if is_protected else [])
+    assert ("as soon as the group has no member" in " ".join(text_of(run, folder, coordinator, rules))) == is_protected
     told = explain_json(run, folder, "g", coordinator, *rules)
     assert [row["topic_partition"] for row in told["expires_next"]] == [key for key in expected if key == "t-0"]
     for text in ("60s", "1min", "60000ms"):

@@ -16,18 +16,18 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, groupby, pairwise
+from itertools import accumulate, groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.group import CONSUMER
 from kafkagroups.groups.modern_group import MEMBER_STATES, AnyGroup
-from kafkagroups.groups.offsets import CLASSIC_GROUP_TYPE, TopicPartition
+from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.helpers import MAX_INT64
 from kafkagroups.history.event import Cause, Event, Position, event_json, finish_positions, sort_rewound
 from kafkagroups.history.finding import count_of, describe_duration, describe_time, list_groups, list_names, name_record
-from kafkagroups.history.group_events import MEMBERS, NOTHING, PARTITION_METADATA, GroupEvents, add_to_sentence
+from kafkagroups.history.group_events import NOTHING, PARTITION_METADATA, GroupEvents, add_to_sentence
 from kafkagroups.history.group_log import GroupHistory, GroupLog, GroupRecord, Marker, Step, load_group_logs
 from kafkagroups.history.group_rules import find_expiry_in_use, find_unowned
 from kafkagroups.history.offset_events import OffsetEvents
@@ -58,15 +58,16 @@ MIN_SILENCE_MS = 30_000
 def describe_gap(
     partition: int | None,
     hole: Hole,
-    later: Collection[GroupRecord],
+    later: Collection[object],
     start_offset: int,
     replaced: int | None,
     damaged: Sequence[Gap],
 ) -> Event:
-    """Return the event of a hole. `later` are the first records of the keys that are only behind it, and `replaced` is
-    the offset of a record that another one before the hole has replaced. `damaged` are the damaged bytes of the log.
+    """Return the event of a hole. `later` are the keys that are only behind it, and `replaced` is the offset of a record
+    that another one before the hole has replaced. `damaged` are the damaged bytes of the log.
     """
-    what = f"{_describe_range(hole, start_offset)}; {_describe_missing(later)}."
+    gone = "" if later else ", of this group only deleted or aborted ones"
+    what = f"{_describe_range(hole, start_offset)}{gone}."
     if replaced is not None:
         what = (
             f"{count_of(hole.missing, 'record')} missing in {hole.first} to {hole.last}, and not by a cleaning of "
@@ -89,21 +90,6 @@ def _describe_range(hole: Hole, start_offset: int) -> str:
     begin = f"The log begins at {start_offset}" if before_start else ""
     cleaned = f"{count_of(removed, 'record')} cleaned away in {max(hole.first, start_offset)} to {hole.last}"
     return ", ".join(filter(None, [begin, cleaned if removed else ""]))
-
-
-def _describe_missing(later: Collection[GroupRecord]) -> str:
-    partitions = [record.key for record in later if record.is_offset]
-    names = list(dict.fromkeys(_name_records(record) for record in later if not record.is_offset))
-    if partitions:
-        names.append(f"commits of {list_names(partitions)}")
-    return f"perhaps older {' and '.join(names)}" if names else "of this group only deleted or aborted ones"
-
-
-def _name_records(record: GroupRecord) -> str:
-    if record.type == CLASSIC_GROUP_TYPE:
-        is_first = record.value is None or record.value.generation == 0
-        return "records of the group" if is_first else f"generations than {record.value.generation}"
-    return "members" if record.type in MEMBERS else "epochs and assignments"
 
 
 def _name_offsets(gap: Gap) -> str:
@@ -411,14 +397,14 @@ def build_history(
     classic_ranges = log.find_classic_ranges(partition)
     firsts = [first for first, _ in classic_ranges]
     history = PartitionHistory(steps, offsets)
-    later: dict[object, GroupRecord] = {}
-    """The first records of the keys that have none so far."""
+    later: set[object] = set()
+    """The keys that have no record so far."""
     seen: dict[object, int] = {}
     """The offset of the newest record of each key, without those of transactions, which can have been aborted."""
     replaced: int | None = None
     for step in steps:
         if isinstance(step, GroupRecord):
-            later.setdefault((step.type, step.record.key), step)
+            later.add((step.type, step.record.key))
             if step.type == PARTITION_METADATA and step.value is not None:
                 history.group.topic_names |= {topic.topic_id: topic.topic_name for topic in step.value.topics}
             topic_id = getattr(step.value, "topic_id", UUID.default)
@@ -436,7 +422,7 @@ def build_history(
         place = first.first if isinstance(first, Hole) else first.offset
         offsets.is_classic = classic_ranges[max(0, bisect_right(firsts, place) - 1)][1]
         if isinstance(first, Hole):
-            events.append(describe_gap(partition, first, later.values(), start_offset, replaced, gaps))
+            events.append(describe_gap(partition, first, later, start_offset, replaced, gaps))
             offsets.note_hole()
         elif isinstance(first, Marker):
             events += offsets.end_transaction(first)
@@ -444,7 +430,7 @@ def build_history(
             records = [step for step in batch if isinstance(step, GroupRecord)]
             for record in records:
                 key = (record.type, record.record.key)
-                later.pop(key, None)
+                later.discard(key)
                 if not record.is_pending:
                     replaced = seen.get(key, replaced)
                     seen[key] = record.offset
@@ -525,12 +511,7 @@ def _sum_up(same: list[Event]) -> Event:
     """Return an event about all events except the first one."""
     last = same[-1]
     until = "" if last.timestamp_ms is None else f" until {describe_time(last.timestamp_ms)}"
-    settings = [[member.settings for _, member in event.members] for event in same]
-    changes = sum(before != after for before, after in pairwise(settings))
-    count = len(same) - 1
-    subject = "each" if changes == count else f"{changes} of them"
-    text = f", {subject} with other settings than the one before" if changes else ""
     place = name_record(last.partition, last.offset)
     names = ", ".join(last.replaced_instances)
-    what = f"static member {names}: {count} more new ids{until} ({place}){text}. --all shows each."
+    what = f"static member {names}: {len(same) - 1} more new ids{until} ({place}). --all shows each."
     return replace(same[1], what=what)

@@ -64,16 +64,6 @@ class LoadFailure:
         return self.reason if self.partition is None else f"partition {self.partition}: {self.reason}"
 
 
-def find_load_failures(groups: Groups, group_log: GroupLog) -> Iterator[LoadFailure]:
-    """Yield the failures of the partitions with records of a group."""
-    partitions = {entry.partition for entry in group_log}
-    for partition, reason in groups.failed.items():
-        if partition in partitions:
-            offset = groups.partitions[partition].record_offset
-            conflict = "" if offset is None else describe_conflict(group_log, partition, offset)
-            yield LoadFailure(partition, reason, offset, conflict)
-
-
 def add_details(group_log: GroupLog, retention_ms: int | None = None) -> dict[int | None, PartitionHistory]:
     """Set what only `explain` sets in the records of a settled log, and `why` before a tombstone.
 
@@ -306,7 +296,11 @@ def explain_log(groups: Groups, group_log: GroupLog, question: Question) -> Expl
     entries = list(group_log)
     histories = add_details(group_log, question.retention_ms)
     result = Explanation(**group_log.begin_history(groups))
-    result.failures = list(find_load_failures(groups, group_log))
+    for partition, reason in groups.failed.items():
+        if any(entry.partition == partition for entry in entries):
+            offset = groups.partitions[partition].record_offset
+            conflict = "" if offset is None else describe_conflict(group_log, partition, offset)
+            result.failures.append(LoadFailure(partition, reason, offset, conflict))
     result.error = "; ".join(map(str, result.failures)) or None
     result.record_partitions = frozenset(entry.partition for entry in entries)
     found = groups.find_holder(group_log.group)

@@ -69,9 +69,7 @@ class StaticMembers(dict[tuple[str, str], list[Replacement]]):
             member = record.value.members[index]
             settings = (*read_member(member, record.value.protocol_type).settings.items(),)
             replacements = self.setdefault((record.key.group, member.group_instance_id or ""), [])
-            # Equal settings are stored once, because a crash loop has a replacement every few seconds.
-            known = (each.settings for each in replacements[-2:] if each.settings == settings)
-            replacements.append(Replacement(offset, timestamp_ms, next(known, settings)))
+            replacements.append(Replacement(offset, timestamp_ms, settings))
 
 
 def find_shared(replacements: Iterable[Replacement]) -> Iterator[list[Replacement]]:

@@ -82,7 +82,7 @@ def add_details(group_log: GroupLog, retention_ms: int | None = None) -> dict[in
         contents = read_group_records(group_log, history)
         for entry in entries:
             if entry.committed is not None and not entry.is_unreadable:
-                position = history.offsets.positions.get(entry.key) if entry.key else None
+                position = history.positions.get(entry.key) if entry.key else None
                 if position is not None and position.is_of_old_topic and position.record == entry.offset:
                     entry.what = f"{entry.key}: {position.now} was a position in the topic before, with another id."
             if entry.fate in (Fate.IGNORED, Fate.MARKER):
@@ -153,7 +153,8 @@ def read_group_records(group_log: GroupLog, history: PartitionHistory) -> dict[i
     contents: dict[int, dict[str, Any]] = {}
     group_id = group_log.group
     shard = empty_shard(history.group.partition, group_log.dialect)
-    records = [step for step in history.steps if isinstance(step, GroupRecord)]
+    steps = group_log.steps.get(history.group.partition, ())
+    records = [step for step in steps if isinstance(step, GroupRecord)]
     for _, run in groupby(records, key=attrgetter("batch_offset")):
         batch = list(run)
         try:
@@ -320,7 +321,7 @@ def explain_log(groups: Groups, group_log: GroupLog, question: Question) -> Expl
     result.next_offsets = {number: loaded.next_offset for number, loaded in partitions}
     result.gaps = {number: loaded.gaps for number, loaded in partitions if loaded.gaps is not None}
     result.damage = {number: loaded.damage for number, loaded in partitions if loaded.damage is not None}
-    positions = [position for story in histories.values() for position in story.offsets.positions.values()]
+    positions = [position for story in histories.values() for position in story.positions.values()]
     result.rewound = sort_rewound(each for each in positions if question.selects(each.topic_partition))
     return result
 

@@ -92,7 +92,7 @@ def _replay(partition: Partition, log: GroupLog, stats: Stats) -> Iterator[Findi
             what = f"Group {group}: {waiting.what}"
             found = find(waiting.offset, "unrevoked_partition", what, topic_partition=waiting.partitions[0])
             stats.waiting.append((waiting.since_ms, found))
-    stats.recreated += [(partition.number, group, sign) for sign in history.offsets.recreated.values()]
+    stats.recreated += [(partition.number, group, sign) for sign in history.recreated.values()]
     skips = join_skips(history.events)
     if skips:
         first = skips[0][0]
@@ -100,7 +100,7 @@ def _replay(partition: Partition, log: GroupLog, stats: Stats) -> Iterator[Findi
         more = f" There are {count_of(sum(map(len, skips[1:])), 'more skip')}." if len(skips) > 1 else ""
         what = f"Group {group} has skipped records{time}: {describe_skips(skips[0])}{more}"
         yield find(first.offset, "skipped_records", what, topic_partition=first.topic_partition)
-    for position in history.offsets.positions.values():
+    for position in history.positions.values():
         if position.has_two_writers and position.rereads:
             what = f"Group {group}: {position.describe_rewound()}"
             yield find(position.record, "two_writers", what, topic_partition=position.topic_partition)

@@ -27,8 +27,8 @@ from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.helpers import MAX_INT64
 from kafkagroups.history.event import Cause, Event, Position, event_json, finish_positions, sort_rewound
 from kafkagroups.history.finding import count_of, describe_duration, describe_time, list_groups, list_names, name_record
-from kafkagroups.history.group_events import NOTHING, PARTITION_METADATA, GroupEvents, add_to_sentence
-from kafkagroups.history.group_log import GroupHistory, GroupLog, GroupRecord, Marker, Step, load_group_logs
+from kafkagroups.history.group_events import NOTHING, PARTITION_METADATA, add_to_sentence
+from kafkagroups.history.group_log import GroupHistory, GroupLog, GroupRecord, Marker, load_group_logs
 from kafkagroups.history.group_rules import find_expiry_in_use, find_unowned
 from kafkagroups.history.offset_events import OffsetEvents
 from kafkagroups.history.passes import refuse_foreign_log
@@ -63,8 +63,10 @@ def describe_gap(
     replaced: int | None,
     damaged: Sequence[Gap],
 ) -> Event:
-    """Return the event of a hole. `later` are the keys that are only behind it, and `replaced` is the offset of a record
-    that another one before the hole has replaced. `damaged` are the damaged bytes of the log.
+    """Return the event of a hole.
+
+    `later` are the keys that are only behind it, and `replaced` is the offset of a record that another one before the
+    hole has replaced. `damaged` are the damaged bytes of the log.
     """
     gone = "" if later else ", of this group only deleted or aborted ones"
     what = f"{_describe_range(hole, start_offset)}{gone}."
@@ -191,7 +193,7 @@ def build_timeline(topic: OpenTopic, group: str, question: Question, *, shows_al
         history = build_history(group_log, partition, loaded.start_offset, gaps, question.retention_ms)
         _name_deleted_with(topic, group, history.events)
         all_events += add_storms(history.events)
-        positions = finish_positions(history.offsets.positions.values(), history.group.find_members_by_partition())
+        positions = finish_positions(history.positions.values(), history.group.find_members_by_partition())
         timeline.positions += [each for each in positions if question.selects(each.topic_partition)]
         timeline.waiting += [each.what for each in find_waiting_members(history)]
     timeline.rewound = sort_rewound(timeline.positions)
@@ -325,14 +327,8 @@ def find_waiting_members(history: PartitionHistory) -> Iterator[WaitingMember]:
         yield WaitingMember(begin.offset, begin.timestamp, partitions, what)
 
 
-class PartitionHistory:
+class PartitionHistory(OffsetEvents):
     """The group and its offsets in one partition, after some records of the log."""
-
-    def __init__(self, steps: Sequence[Step], offsets: OffsetEvents) -> None:
-        self.steps = steps
-        self.group = offsets.group
-        self.offsets = offsets
-        self.events: list[Event] = []
 
     def apply_batch(self, records: list[GroupRecord]) -> Iterator[Event]:
         runs = [list(run) for _, run in groupby(records, key=lambda each: each.is_offset and (each.value is None,))]
@@ -349,7 +345,7 @@ class PartitionHistory:
                     yield event
             elif run[0].value is not None:
                 for record in run:
-                    yield from self.offsets.commit(record)
+                    yield from self.commit(record)
             else:
                 events = list(self._delete_offsets(run, deletes_group=any(each.ends_group for each in following)))
                 yield from events
@@ -358,10 +354,10 @@ class PartitionHistory:
                     group_cause = Cause.EXPIRED
 
     def _delete_offsets(self, tombstones: list[GroupRecord], *, deletes_group: bool) -> Iterator[Event]:
-        had_offsets = self.offsets.has_offsets()
-        yield from self.offsets.delete(tombstones, deletes_group=deletes_group)
-        has_group = self.group.state.type is not None or self.offsets.has_offsets()
-        if self.offsets.is_classic and had_offsets and not has_group and not deletes_group:
+        had_offsets = self.has_offsets()
+        yield from self.delete(tombstones, deletes_group=deletes_group)
+        has_group = self.group.state.type is not None or self.has_offsets()
+        if self.is_classic and had_offsets and not has_group and not deletes_group:
             what = "The group has no offset and no group record left."
             yield self.group.make_event(tombstones[-1], "deleted", what)
 
@@ -372,11 +368,11 @@ class PartitionHistory:
         since = f", {describe_duration(age_ms)} after its last member left" if age_ms >= 0 else ""
         what = f"The group was deleted with {count_of(len(keys), 'offset')}{since}: {list_names(keys)}"
         # The classic coordinator deletes the group in the same batch if the topic of its last offsets is deleted.
-        can_be_topic = self.offsets.is_classic and len({key.topic for key in keys}) == 1 and not can_expire
+        can_be_topic = self.is_classic and len({key.topic for key in keys}) == 1 and not can_expire
         return f"{what}, or with the topic." if can_be_topic else f"{what}."
 
     def _describe_deletion(self, *, had_state: bool) -> str:
-        if self.offsets.has_offsets():
+        if self.has_offsets():
             return "The group was deleted without its offsets."
         if not had_state:
             return "A tombstone of the group, without a group record in the log."
@@ -393,10 +389,9 @@ def build_history(
     record did is told by the coordinator that wrote it.
     """
     steps = log.steps.get(partition, [])
-    offsets = OffsetEvents(GroupEvents(partition), retention_ms)
+    history = PartitionHistory(partition, retention_ms)
     classic_ranges = log.find_classic_ranges(partition)
     firsts = [first for first, _ in classic_ranges]
-    history = PartitionHistory(steps, offsets)
     later: set[object] = set()
     """The keys that have no record so far."""
     seen: dict[object, int] = {}
@@ -417,15 +412,15 @@ def build_history(
     earliest = [*accumulate((MAX_INT64 if time == NO_TIMESTAMP else time for time in reversed(times)), min)]
     for _, run in groupby(steps, key=lambda step: getattr(step, "batch_offset", id(step))):
         first, *_ = batch = list(run)
-        offsets.next_ms = earliest[-1]
+        history.next_ms = earliest[-1]
         del earliest[-len(batch) :]
         place = first.first if isinstance(first, Hole) else first.offset
-        offsets.is_classic = classic_ranges[max(0, bisect_right(firsts, place) - 1)][1]
+        history.is_classic = classic_ranges[max(0, bisect_right(firsts, place) - 1)][1]
         if isinstance(first, Hole):
             events.append(describe_gap(partition, first, later, start_offset, replaced, gaps))
-            offsets.note_hole()
+            history.note_hole()
         elif isinstance(first, Marker):
-            events += offsets.end_transaction(first)
+            events += history.end_transaction(first)
         else:
             records = [step for step in batch if isinstance(step, GroupRecord)]
             for record in records:
@@ -436,10 +431,10 @@ def build_history(
                     seen[key] = record.offset
             events += history.apply_batch(records)
     # An open transaction is known only at the end of the log, but its event belongs to its first record.
-    opened = list(offsets.find_open_transactions())
+    opened = list(history.find_open_transactions())
     events = sorted([*events, *opened], key=attrgetter("offset")) if opened else events
     for each in events:
-        decided = offsets.decided.get(each.offset)
+        decided = history.decided.get(each.offset)
         history.events.append(each if decided is None else replace(each, what=decided))
     return history
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+from contextlib import nullcontext
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -57,6 +58,8 @@ GROUPS = {
 }
 COMMANDS = {name: text for commands in GROUPS.values() for name, text in commands.items()}
 """What each command does, by its name, which is also the name of its module."""
+COLOURED = ("load", "explain", "timeline", "check", "stats", "diff", "rescue")
+"""The commands whose text has colours on a terminal."""
 RUNBOOK = "docs/operator.md"
 
 
@@ -126,7 +129,10 @@ def _run(argv: list[str]) -> int:
     parser = create_parser(name)
     interrupts.raise_at_ctrl_c()
     run = import_module(f"kafkagroups.cli.{name}").run
-    status: int = run(parser.parse_args(words))
+    options = parser.parse_args(words)
+    has_colours = name in COLOURED and not getattr(options, "json", False)
+    with output.coloured_output() if has_colours else nullcontext():
+        status: int = run(options)
     return status
 
 

@@ -17,10 +17,11 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from datetime import datetime, timedelta
 from functools import lru_cache
 from itertools import takewhile, zip_longest
+from typing import Any, TextIO, cast
 
 from kafkagroups.helpers import escape as escape
 from kafkagroups.history.finding import TOPIC_KINDS, Finding
@@ -38,6 +39,15 @@ Report = Callable[[str, int, int], None]
 _NUMBER = re.compile(r"-|(-|[▼▲] )?[0-9.]+%?")
 """A column of numbers is aligned to the right. "-" stands for no number; ▼ went back, ▲ jumped ahead."""
 _NUMBER_OR_TIME = re.compile(r"[-0-9:.% ▼▲]*")
+_COLOURED = re.compile(
+    r"(?P<good>^LOADS\b|(?<= )wins(?= |$))"
+    r"|(?P<bad>^(FAILS|DAMAGED)\b|^Finding \d+\.)"
+    r"|(?P<change>[▼▲]|(?<=  )pending(?= |$))"
+    r"|(?P<past>(?<= )(superseded|deleted|aborted|hidden|expired)(?=  |$)|─+)"
+    r"|(?P<advice>^Remedy:)"
+)
+_COLOURS = {"good": "1;32", "bad": "1;31", "change": "33", "past": "2", "advice": "1"}
+"""The codes of a terminal. No meaning rests on them, because the words say the same."""
 
 
 def find_width() -> int:
@@ -223,6 +233,31 @@ def _describe_place(finding: Finding) -> str:
         place = "The topic"
     offset = "" if finding.offset is None else f", offset {finding.offset}"
     return f"{place}{offset}{'' if finding.group is None else f', group {finding.group}'}"
+
+
+@contextmanager
+def coloured_output() -> Iterator[None]:
+    """Colour what is printed, if stdout is a terminal and NO_COLOR is not set (no-color.org)."""
+    if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
+        yield
+        return
+    with redirect_stdout(cast(TextIO, _ColouredStream(sys.stdout))):
+        yield
+
+
+def _colour(match: re.Match[str]) -> str:
+    return f"\x1b[{_COLOURS[match.lastgroup or '']}m{match[0]}\x1b[0m"
+
+
+class _ColouredStream:
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        return self._stream.write(_COLOURED.sub(_colour, text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def print_as_tool(text: str) -> None:

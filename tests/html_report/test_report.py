@@ -27,7 +27,6 @@ ALLOWED = {
     "h3": {"id"},
     "td": {"data-label"},
     "th": {"scope"},
-    "meter": {"aria-label", "value", "max"},
 }
 ALLOWED |= {tag: {"class"} for tag in ("section", "p", "span", "dl")}
 PLAIN = (

@@ -60,16 +60,6 @@ def choose_watched(partition: Partition, max_records: int) -> tuple[list[str], l
     return chosen, left_out, max_records
 
 
-def watch_groups(partition: Partition, topic: OpenTopic, stats: Stats, names: list[str]) -> Iterator[Finding]:
-    """Yield the findings about the groups of a partition that are worth a replay.
-
-    Whether a member has waited for long depends on the newest time of all logs, so these findings go to `stats`.
-    """
-    _, logs = load_group_logs(topic.part(partition.log), names) if names else (None, {})
-    for log in logs.values():
-        yield from _replay(partition, log, stats)
-
-
 def _find_unrevoked(partition: Partition) -> Iterator[str]:
     for group_id, parts in partition.parts.items():
         group = parts.group
@@ -79,7 +69,11 @@ def _find_unrevoked(partition: Partition) -> Iterator[str]:
                 yield group_id
 
 
-def _replay(partition: Partition, log: GroupLog, stats: Stats) -> Iterator[Finding]:
+def watch_group(partition: Partition, log: GroupLog, stats: Stats) -> Iterator[Finding]:
+    """Yield the findings about a group of a partition that is worth a replay.
+
+    Whether a member has waited for long depends on the newest time of all logs, so these findings go to `stats`.
+    """
     history = build_history(log, partition.number, partition.loaded.start_offset)
     group = log.group
     command = ["kafkagroups", "timeline", partition.log.path, *partition.rule_options, f"--group={group}"]
@@ -167,7 +161,8 @@ class CountedTopic:
             found = [failure.find(), *(find(partition) for find in RULES)]
             if watches_groups:
                 names, stats.unwatched, self._watched_left = choose_watched(partition, self._watched_left)
-                found.append(watch_groups(partition, self.topic, stats, names))
+                logs = load_group_logs(self.topic.part(log), names)[1] if names else {}
+                found += [watch_group(partition, group_log, stats) for group_log in logs.values()]
             stats.findings = list(chain.from_iterable(found))
             yield stats
 

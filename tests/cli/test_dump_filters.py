@@ -67,15 +67,6 @@ def test_each_filter_selects_the_records_that_kafka_reads(run):
     assert positions == [position_of(row) for row in both]
 
 
-def test_a_member_is_found_in_the_values_of_its_classic_group(run):
-    """The text of the member id is in the bytes of a group's value."""
-    all_rows, log = read_rows(RUN)
-    lines = [json.loads(line) for line in run("dump", log, "--json", "--type", "2")[1].splitlines()]
-    member = next(line["value"]["data"]["members"][0]["memberId"] for line in lines if line["value"])
-    expected = [row for row in all_rows if member.encode().hex() in (row["value"] or "")]
-    check(run, log, expected, "--member", member)
-
-
 def test_a_record_that_cannot_be_read_is_selected_by_its_key(run, tmp_path):
     """A value of version 99 cannot be read, but the key names the group and the topic."""
     folder = write_segment(tmp_path, encode_batch([LogRecord(0, 5, COMMIT_KEY, b"\0\x63")]))

@@ -27,15 +27,7 @@ from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.helpers import escape
 from kafkagroups.history.check import Check, judge
 from kafkagroups.history.event import Event
-from kafkagroups.history.finding import (
-    Finding,
-    count_of,
-    describe_duration,
-    describe_time,
-    describe_topic,
-    list_groups,
-    sort_findings,
-)
+from kafkagroups.history.finding import Finding, count_of, describe_duration, describe_time, describe_topic, list_groups
 from kafkagroups.history.group_log import load_group_logs
 from kafkagroups.history.passes import refuse_foreign_log
 from kafkagroups.history.scan import CountedTopic
@@ -97,11 +89,6 @@ class LogFacts:
     stories: Sequence[Story]
     unread: int
 
-    @property
-    def findings(self) -> list[Finding]:
-        others = [finding for finding in self.check.findings if finding not in self.stats.findings]
-        return sort_findings([*self.stats.findings, *others])
-
     def command(self, name: str, *words: str, group: str | None = None) -> str:
         topic = self.stats.topic_partitions
         of_group = [] if group is None else [f"--group={group}"]
@@ -138,7 +125,7 @@ def read_facts(topic: OpenTopic) -> LogFacts:
 @dataclass(frozen=True)
 class Report:
     """A report on logs. `html` is the page, one document that contains everything that it needs. `findings` are those
-    of `stats` and `check`, and `problems` those of `Groups.problems`, of all paths.
+    of `stats`, and `problems` those of `Groups.problems`, of all paths.
     """
 
     html: str = field(repr=False)
@@ -152,7 +139,7 @@ def report_on(topics: Sequence[OpenTopic], out: str | Path | None = None) -> Rep
     all_facts = [read_facts(topic) for topic in topics]
     report = Report(
         _render(all_facts),
-        [finding for facts in all_facts for finding in facts.findings],
+        [finding for facts in all_facts for finding in facts.stats.findings],
         [problem for facts in all_facts for problem in facts.stats.problems],
     )
     if out is not None:

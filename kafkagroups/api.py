@@ -219,9 +219,9 @@ def report(path: str | Path | Sequence[str | Path], out: str | Path | None = Non
     open transactions, sizes, the activity over time, and the offsets. Of large tables, it has only the first rows, and
     says so.
 
-    Each path is an independent log; `compare_replicas` compares two replicas. An existing file `out` is replaced. `Report.findings` and `Report.problems` are those of all
-    paths. Raises UsageError as in `Topic`, or if there is no path, or `out` is a folder or a segment of one of the
-    logs.
+    Each path is an independent log; `compare_replicas` compares two replicas. An existing file `out` is replaced.
+    `Report.findings` and `Report.problems` are those of all paths. Raises UsageError as in `Topic`, or if there is no
+    path, or `out` is a folder or a segment of one of the logs.
 
     Examples
     --------

@@ -70,9 +70,10 @@ def has_same_topic(commit: GroupRecord, later: GroupRecord) -> bool | None:
 class OffsetEvents:
     """The events of a group's offsets in one partition.
 
-    `group` has the events of the group itself, and `events` those of both, in the end. `pending` has the pending offsets by producer id. `retention_ms` is the
-    broker's offsets.retention.minutes in ms, if it is known. The caller sets `is_classic`, which says whether the
-    classic coordinator wrote the next record, and `next_ms`, the earliest time from its batch on.
+    `group` has the events of the group itself, and `events` those of both, in the end. `pending` has the pending
+    offsets by producer id. `retention_ms` is the broker's offsets.retention.minutes in ms, if it is known. The caller
+    sets `is_classic`, which says whether the classic coordinator wrote the next record, and `next_ms`, the earliest
+    time from its batch on.
     """
 
     def __init__(self, partition: int | None, retention_ms: int | None) -> None:

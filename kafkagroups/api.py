@@ -215,14 +215,12 @@ def compare_replicas(
 def report(path: str | Path | Sequence[str | Path], out: str | Path | None = None, **rules: Unpack[Rules]) -> Report:
     """Return a report on one or more logs: one HTML page, which makes no request to any host and runs no script.
 
-    The page begins with the findings of `stats` and `check` and their remedies. Then it shows the history of groups,
-    open transactions, sizes, the activity over time, and the offsets. Of large tables, it has only the first rows, and
-    says so.
+    The page begins with the findings of `stats` and `check` and their remedies. Then it shows what stands out in the
+    history of the groups, and their offsets. Of large tables, it has only the first rows, and says so.
 
-    Each path is an independent log; if two are replicas that fork, the page begins with their comparison
-    (`compare_replicas`). An existing file `out` is replaced. `Report.findings` and `Report.problems` are those of all
-    paths. Raises UsageError as in `Topic`, or if there is no path, or `out` is a folder or a segment of one of the
-    logs.
+    Each path is an independent log; `compare_replicas` compares two replicas. An existing file `out` is replaced.
+    `Report.findings` and `Report.problems` are those of all paths. Raises UsageError as in `Topic`, or if there is no
+    path, or `out` is a folder or a segment of one of the logs.
 
     Examples
     --------

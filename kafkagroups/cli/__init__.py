@@ -37,7 +37,7 @@ GROUPS = {
         "check": "say whether the next failover, or a broker after an upgrade or downgrade, loads a log",
         "stats": "show why a log is large and slow: dead records, open transactions, what cannot be cleaned",
         "diff": "compare the groups and offsets of two logs, of two moments of one log, or of the two coordinators",
-        "report": "write one HTML page about logs: findings with remedies, history, size, writers, groups",
+        "report": "write one HTML page about logs: findings with remedies, history, size, groups",
     },
     "Repair: bring groups back": {
         "rescue": "restore the groups and offsets of a dead or damaged cluster in another cluster",
@@ -54,7 +54,6 @@ GROUPS = {
         "encode": "encode records from the JSON that `decode --jsonl` prints",
         "synth": "write a synthetic topic of any size, as segments that a broker can load",
         "doctor": "check Python, packages, Jupyter's kernel, Java, disk and memory; say how to repair what is wrong",
-        "completion": "print a script with which bash, zsh or fish completes commands and options",
     },
 }
 COMMANDS = {name: text for commands in GROUPS.values() for name, text in commands.items()}
@@ -144,10 +143,26 @@ def create_parser(name: str) -> Parser:
     examples = f"examples:\n{command.EXAMPLES}"
     epilog = f"{command.NOTES}\n{examples}" if hasattr(command, "NOTES") else examples
     parser = Parser(f"kafkagroups {name}", f"{COMMANDS[name][0].upper()}{COMMANDS[name][1:]}.", epilog)
+    _declare(parser, name)
+    return parser
+
+
+def _declare(parser: Parser, name: str) -> None:
+    command = import_module(f"kafkagroups.cli.{name}")
     parser.declare(command.ARGUMENTS)
     if hasattr(command, "add_steps"):
         command.add_steps(parser)
-    return parser
+
+
+def create_whole_parser() -> Parser:
+    """Return one parser of all commands, for the completion scripts of shtab (docs/guide.md)."""
+    from kafkagroups.cli.options import Parser
+
+    whole = Parser("kafkagroups", "")
+    commands = whole.add_subparsers()
+    for name, text in COMMANDS.items():
+        _declare(commands.add_parser(name, help=text, description=text), name)
+    return whole
 
 
 def _print_overview() -> None:

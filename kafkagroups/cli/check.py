@@ -8,7 +8,6 @@ from kafkagroups.cli import answers
 from kafkagroups.cli.options import Options, print_newer
 from kafkagroups.cli.output import print_findings, print_text
 from kafkagroups.history.check import Check
-from kafkagroups.history.cleanings import MAX_SIZE
 from kafkagroups.history.finding import count_of, list_names
 from kafkagroups.topic import Topic
 
@@ -74,12 +73,6 @@ def _print_verdict(args: Options, topic: Topic, verdict: Check) -> None:
     if len(failed) < len(partitions) and not any(partition.start for partition in partitions):
         wait = "Until then, clients get COORDINATOR_LOAD_IN_PROGRESS."
         lines.append(f"The load takes about {seconds:.1f} s for {records}. {wait}")
-    left_out = {number: part for number, part in verdict.partitions.items() if not part.judged_after_cleaning}
-    sizes = {str(number): part.bytes for number, part in left_out.items() if not part.is_damaged}
-    if sizes:
-        is_small = min(sizes.values()) <= MAX_SIZE and len(partitions) > 1
-        hint = " Check the smaller ones one at a time." if is_small else ""
-        lines.append(f"Not judged after a cleaning, because of size or zeros: {_count(list(sizes))}.{hint}")
     findings = count_of(len(verdict.findings), "finding") if verdict.findings else "No findings about the load"
     for line in (*lines, *verdict.lost_fixes, f"{findings}."):
         print_text(line, indent="")

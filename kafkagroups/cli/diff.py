@@ -138,9 +138,8 @@ def _describe_healing(change: Change, result: Replicas) -> str:
     newer = next((item.newer for number, item in result.truncations.items() if change in result.changes[number]), "b")
     older = _OTHER[newer]
     newer_value, older_value = (getattr(change, name) for name in (newer, older))
-    ended_by = f" ({change.ended_by})" if change.ended_by else ""
     if change.healing is Healing.BACK:
-        return f"back: {older} deleted it{ended_by}, and {newer} wrote it again{_list_records(newer_value, ' ({})')}"
+        return f"back: {older} deleted it, and {newer} wrote it again{_list_records(newer_value, ' ({})')}"
     if change.is_healed:
         place = " deleted" if newer_value is None else _list_records(newer_value, " {}")
         what = f"new{place and ':'}" if change.healing is Healing.NEW else f"healed{place and ', now'}"
@@ -151,7 +150,7 @@ def _describe_healing(change: Change, result: Replicas) -> str:
         return f"lost: {newer} is behind{_list_records(newer_value, ' ({})')}{doubt}"
     if older_value is not None:
         return f"lost: only {older} has it{_list_records(older_value, ' ({})')}"
-    return f"lost: only {older} {'ended the transaction' if change.table == 'pending' else 'deleted it'}{ended_by}"
+    return f"lost: only {older} {'ended the transaction' if change.table == 'pending' else 'deleted it'}"
 
 
 def _describe_start(change: Change, older: Any) -> str:

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from kafkagroups.cli import answers
-from kafkagroups.cli.options import Options, parse_hex, parse_json
+from kafkagroups.cli.options import Options
 from kafkagroups.cli.output import format_time_ms, print_as_tool, print_error, print_line
 from kafkagroups.errors import BadBytes, BatchTooLarge, InvalidRecord, UsageError
 from kafkagroups.groups.group import CONSUMER
@@ -30,9 +30,9 @@ from kafkagroups.log.batches import OffsetGaps
 from kafkagroups.log.segments import Log, Notes, RecordRange, Stop, batches_until
 from kafkagroups.records import consumer_protocol
 from kafkagroups.records.group_metadata import GroupMetadataValue
-from kafkagroups.records.record_json import from_json, key_to_json, value_to_json
+from kafkagroups.records.record_json import key_to_json, value_to_json
 from kafkagroups.records.releases import Dialect, parse_release, rules_to_json
-from kafkagroups.records.serde import RECORD_TYPES, Record, decode_control_key, decode_key, decode_with_key, encode
+from kafkagroups.records.serde import RECORD_TYPES, Record, decode_control_key, decode_key, decode_with_key
 from kafkagroups.records.structs import to_json
 
 NEWEST_TOOL = "4.3.1"
@@ -46,8 +46,6 @@ PATH...
 --from N  only records whose offset is N or more
 --until --until-time --since-time --topic --partition
 --group G  only records of this group
---member M  only records of this member id, and records of classic groups with this member
---key KEY  only records with this key: its bytes in hex, or the JSON that --json prints
 --tombstones  only records without a value, which delete
 --type TYPE  only records of this type: a number, or a name such as OffsetCommit
 --max-batch-bytes --past-damage
@@ -62,8 +60,8 @@ EXAMPLES = """\
 
 
 def _find_wanted(args: Options) -> dict[str, object]:
-    wanted = {name: getattr(args, name) for name in ("group", "topic", "partition", "member")}
-    wanted |= {"tombstones": args.tombstones or None, "key": _parse_key(args.key), "type": _parse_type(args.type)}
+    wanted = {name: getattr(args, name) for name in ("group", "topic", "partition")}
+    wanted |= {"tombstones": args.tombstones or None, "type": _parse_type(args.type)}
     return {name: value for name, value in wanted.items() if value is not None}
 
 
@@ -77,31 +75,21 @@ def _parse_type(text: str | None) -> int | None:
         raise UsageError(f"--type: expected a number or one of {', '.join(number_by_name)}, found {text!r}") from None
 
 
-def _parse_key(text: str | None) -> bytes | None:
-    if text is None or not text.startswith("{"):
-        return parse_hex(text, "--key")
-    try:
-        return encode(from_json({"key": parse_json(text, "expected JSON"), "value": None}))[0]
-    except UsageError as error:
-        raise UsageError(f"--key: {error}") from None
+def _decode_members(record: Record, value: dict[str, Any] | None) -> None:
+    """Add the decoded forms of a member's bytes to the JSON of a value; None if they have another format.
 
-
-def _list_members(record: Record, value: dict[str, Any] | None) -> list[dict[str, Any]]:
-    """Return the members in the JSON of a value, and add the decoded forms of their bytes; None if they have another
-    format. Only clients read these bytes (consumer_protocol.py), so Kafka's JSON has them in base64.
+    Only clients read these bytes (consumer_protocol.py), so Kafka's JSON has them in base64.
     """
     content = record.value
-    if value is None or not isinstance(content, GroupMetadataValue):
-        return []
-    rows: list[dict[str, Any]] = value["data"]["members"]
-    for member, row in zip(content.members, rows, strict=True):
-        for name in _DECODED_BYTES if content.protocol_type == CONSUMER else ():
+    if value is None or not isinstance(content, GroupMetadataValue) or content.protocol_type != CONSUMER:
+        return
+    for member, row in zip(content.members, value["data"]["members"], strict=True):
+        for name in _DECODED_BYTES:
             row[f"{name}Data"] = None
             with suppress(InvalidRecord):  # Kafka's ConsumerProtocol refuses the bytes.
                 decoded = getattr(consumer_protocol, f"decode_{name}")(getattr(member, name))
                 version = min(decoded.version, consumer_protocol.HIGHEST_VERSION)
                 row[f"{name}Data"] = {"version": decoded.version, **to_json(decoded.message, version)}
-    return rows
 
 
 def run(args: Options) -> int:
@@ -223,10 +211,7 @@ class _Printer:
         yield from self._find_gap(batch.last_offset + 1, "  ")
 
     def _select_row(self, batch: Batch, log_record: LogRecord) -> dict[str, Any] | None:
-        """Return the JSON of a record; None if it does not have what is wanted.
-
-        A member can be in the key or the value, and the value can be unreadable where the key is not.
-        """
+        """Return the JSON of a record; None if it does not have what is wanted."""
         row: dict[str, Any] = {
             "partition": self._log.partition,
             "offset": log_record.offset,
@@ -236,7 +221,7 @@ class _Printer:
             "transactional": batch.is_transactional,
             **dict.fromkeys(("control", "type", "name", "key", "value")),
         }
-        facts: dict[str, Collection[object]] = {"tombstones": [log_record.value is None], "key": [log_record.key]}
+        facts: dict[str, Collection[object]] = {"tombstones": [log_record.value is None]}
         try:
             if batch.is_control:
                 name = decode_control_key(log_record.key).name
@@ -249,14 +234,12 @@ class _Printer:
                 row |= {"type": record.type, "name": record.name, "key": key_to_json(record)}
                 fields = row["key"].get("data", {})
                 facts |= {name: [fields.get(name)] for name in ("topic", "partition")}
-                facts |= {"type": [record.type], "group": [find_group_id(record)], "member": [fields.get("memberId")]}
-                early = {name: value for name, value in self.wanted.items() if name != "member"}
-                if not all(value in facts.get(name, ()) for name, value in early.items()):
+                facts |= {"type": [record.type], "group": [find_group_id(record)]}
+                if not all(value in facts.get(name, ()) for name, value in self.wanted.items()):
                     return None  # To convert a value takes long.
                 record = decode_with_key(key, log_record.value)
                 row["value"] = value_to_json(record, self.dialect)
-                members = _list_members(record, row["value"])
-                facts["member"] = [*facts["member"], *(member["memberId"] for member in members)]
+                _decode_members(record, row["value"])
         except BadBytes as error:
             error.file = batch.file
             error.offset = log_record.offset

@@ -11,8 +11,7 @@ from typing import Any
 from kafkagroups.cli import answers
 from kafkagroups.cli.options import SPARK, Options
 from kafkagroups.cli.output import format_time_ms, print_table, print_text, shorten
-from kafkagroups.groups.offsets import Fate, TopicPartition
-from kafkagroups.history.event import Cause
+from kafkagroups.groups.offsets import Fate
 from kafkagroups.history.explain import Explanation, LoadFailure
 from kafkagroups.history.fates import RecordFate
 from kafkagroups.history.finding import count_of, name_record
@@ -23,16 +22,7 @@ from kafkagroups.topic import Topic
 
 LAST_RECORD_COUNT = 20
 """How many of the last records the text shows of a history of more than twice this number of records."""
-UNCHANGED_MEMBER_COUNT = 10
-"""How many members that neither joined nor left are listed below the record of a group."""
 _KEPT_FATES = (Fate.WINS, Fate.PENDING, Fate.DELETED, Fate.HIDDEN, Fate.TOMBSTONE)
-_CAUSES = {
-    Cause.EXPIRED: "the offset expired",
-    Cause.GROUP_DELETED: "the group was deleted, by a request or after a retention time of its broker",
-    Cause.OFFSET_DELETED: "a request deleted the offset",
-    Cause.TOPIC_DELETED: "the topic was deleted",
-    Cause.UNKNOWN: "the log does not tell",
-}
 ARGUMENTS = f"""
 PATH...
 --group! G  the group id, or a pattern: * stands for any characters, and ? for one character
@@ -101,7 +91,7 @@ def _print_history(explanation: Explanation, *, shows_all: bool) -> None:
     below = []
     metadata = ""
     for entry in shown:
-        below.append(list(_describe(entry, metadata, failed_at.get(entry.partition), shows_all=shows_all)))
+        below.append(list(_describe(entry, metadata, failed_at.get(entry.partition))))
         metadata = metadata if entry.committed is None else entry.note or ""
     print_table(
         ("record", f"{day or 'written'} (UTC)", "about", "committed", "producer", "fate", "by"),
@@ -118,26 +108,20 @@ def _print_history(explanation: Explanation, *, shows_all: bool) -> None:
 
 
 def _select_records(history: list[RecordFate], failed_at: Mapping[int | None, int | None]) -> list[RecordFate]:
-    """Return the records that the text shows: the last ones, the important ones, and each commit that goes back or
-    jumps ahead with the commit before. At `failed_at` the load of a partition fails; the records before it that would
-    count are shown.
+    """Return the records that the text shows: the last ones and the important ones.
+
+    At `failed_at` the load of a partition fails; the records before it that would count are shown.
     """
     if len(history) <= 2 * LAST_RECORD_COUNT:
         return history
-    previous_commit: dict[tuple[int | None, TopicPartition], RecordFate] = {}
     selected_ids = {id(entry) for entry in history[-LAST_RECORD_COUNT:]}
     for entry in history:
         failed_offset = failed_at.get(entry.partition)
         would_count = entry.is_unloaded and (failed_offset is None or entry.offset <= failed_offset)
         is_of_group = entry.group_record is not None or (entry.key is None and entry.type is not None)
-        if would_count or is_of_group or entry.is_unreadable or entry.fate in _KEPT_FATES:
+        is_unusual = entry.went_back or entry.skipped or entry.is_unreadable
+        if would_count or is_of_group or is_unusual or entry.fate in _KEPT_FATES:
             selected_ids.add(id(entry))
-        if entry.key is not None and entry.committed is not None:
-            place = (entry.partition, entry.key)
-            if entry.went_back or entry.skipped:
-                # With --since-time, the commit before can be missing.
-                selected_ids |= {id(entry), id(previous_commit.get(place, entry))}
-            previous_commit[place] = entry
     return [entry for entry in history if id(entry) in selected_ids]
 
 
@@ -178,7 +162,7 @@ def _name_producer(entry: RecordFate) -> str:
     return f"{entry.producer_id}/{entry.producer_epoch}"
 
 
-def _describe(entry: RecordFate, metadata: str, failed_offset: int | None, *, shows_all: bool) -> Iterator[str]:
+def _describe(entry: RecordFate, metadata: str, failed_offset: int | None) -> Iterator[str]:
     if entry.fate is not Fate.MARKER and entry.committed is not None and (entry.note or "") != metadata:
         yield f"metadata: {shorten(entry.note)}" if entry.note else "no metadata"
     if entry.producer_id is not None and not _name_producer(entry):
@@ -186,10 +170,6 @@ def _describe(entry: RecordFate, metadata: str, failed_offset: int | None, *, sh
     what = " ".join(filter(None, (_describe_group(entry), entry.what)))
     if what:
         yield what
-    if entry.group_record is not None:
-        yield from _list_members(entry.group_record, shows_all=shows_all)
-    if entry.fate is Fate.TOMBSTONE and (entry.key is not None or entry.cause is Cause.EXPIRED):
-        yield f"cause: {_CAUSES[entry.cause or Cause.UNKNOWN]}"
     if not entry.is_unloaded and entry.why is not None:
         yield f"{entry.fate.value if entry.fate else ''}: {entry.why}"
     elif entry.is_unloaded and entry.offset == failed_offset:
@@ -206,17 +186,6 @@ def _describe_group(entry: RecordFate) -> str:
     if epoch == "group_epoch":
         text += f", assignment epoch {group['assignment_epoch']}"
     return f"{text}." if entry.what else f"{text}, {epoch.removeprefix('group_')} {group[epoch]}."
-
-
-def _list_members(group: dict[str, Any], *, shows_all: bool) -> Iterator[str]:
-    yield from (f"- {member_id}" for member_id in group["members_left"])
-    joined = set(group["members_joined"])
-    members = sorted(group["members"], key=lambda member: member["member_id"] not in joined)
-    shown_count = len(members) if shows_all else len(joined) + UNCHANGED_MEMBER_COUNT
-    for member in members[:shown_count]:
-        yield f"{'+' if member['member_id'] in joined else '='} {answers.describe_member(member)}"
-    if len(members) > shown_count:
-        yield f"= {count_of(len(members) - shown_count, 'more member')}; --all shows them"
 
 
 def _print_answer(args: Options, explanation: Explanation, subject: str, broker: str) -> None:

@@ -14,7 +14,7 @@ from kafkagroups.cli.options import SPARK, Options
 from kafkagroups.cli.output import print_line, print_table, print_text, progress_bar, shorten, spinner
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.modern_group import AnyGroup, ModernGroup
-from kafkagroups.history.finding import count_of, describe_zeros, list_names
+from kafkagroups.history.finding import count_of, list_names
 from kafkagroups.loading.groups import Groups, group_json, member_rows, modern_member_json, sorted_pending
 from kafkagroups.loading.partition_count import has_wildcard, match_groups
 from kafkagroups.log.segments import Stop
@@ -73,14 +73,7 @@ def _write_parquet(args: Options, topic: Topic) -> WrittenTables:
     from kafkagroups.loading.rows import new_tables, write_tables
 
     with new_tables(args.to) as folder:
-        # Spark's own writer does not support the limits. So with a limit, this process writes the result of the load.
-        if args.engine != "spark" or args.until is not None or args.until_time is not None:
-            return write_tables(_load(args, topic, **answers.find_stop(args)), folder)
-        from kafkagroups.spark.tables import load_and_write
-
-        with spinner(str(topic.path)):
-            limits = {name: getattr(args, name) for name in ("partitions", "max_batch_bytes", "past_damage")}
-            return load_and_write(str(topic.path), topic.dialect, folder, args.master, **limits)
+        return write_tables(_load(args, topic, **answers.find_stop(args)), folder)
 
 
 def _print_written(args: Options, topic: Topic, written: WrittenTables) -> None:
@@ -154,14 +147,8 @@ def _print_answer(args: Options, topic: Topic, groups: Groups) -> None:
             limit = len(names) if args.all else GROUPS_SHOWN
             print_text(f"{title}: {list_names(sorted(names), limit)}{' (see --all)' if limit < len(names) else ''}.")
     answers.print_topic_partitions(groups.topic_partitions, groups.coordinator)
-    places_of: dict[str, list[str]] = {}
-    for partition in partitions.values():
-        if partition.zeros is not None:
-            place, starts = describe_zeros(partition.zeros, groups.coordinator, groups.kafka)
-            places_of.setdefault(starts, []).append(place)
-    for starts, places in places_of.items():
-        print_line("\n".join(places))
-        print_text(starts)
+    if any(partition.zeros for partition in partitions.values()):
+        print_text("A log ends with zeros: kafkagroups check says what a broker does with them.")
     if args.group is not None and not (groups.groups or groups.orphans or groups.elsewhere):
         print_text(f"The coordinator has no group that matches {args.group!r}.")
     answers.print_gaps({number: loaded.gaps for number, loaded in partitions.items()})

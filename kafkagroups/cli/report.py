@@ -17,7 +17,7 @@ PATH...
 """
 EXAMPLES = """\
   kafkagroups report /var/lib/kafka/data --out report.html --kafka 3.9.2
-  kafkagroups report broker-1 broker-2 --out report.html       two logs; if they fork, where"""
+  kafkagroups report broker-1 broker-2 --out report.html       two logs"""
 
 
 def run(args: argparse.Namespace) -> int:

@@ -31,7 +31,8 @@ _REASONS = {
     Why.ABORTED: "the transaction was aborted. The plan has the committed offset before it, if there is one.",
     Why.HIDDEN: "a tombstone deleted the group, so the broker did not return the offset.",
     Why.SHARE_GROUP: "the progress of a share group is in the topic __share_group_state.",
-    Why.OTHER_PARTITION: "another partition of __consumer_offsets answered for the group (see --partitions).",
+    Why.OTHER_PARTITION: "another partition of __consumer_offsets answered for the group (see --partitions). If the "
+    "offset here is higher, the plan can repeat records: find out which one is right (kafkagroups stats).",
     Why.LOAD_FAILED: "the load fails before this record (see --past-damage, --coordinator and --kafka).",
     Why.IGNORED: "the coordinator did not use the record.",
     Why.UNREADABLE: "the coordinator cannot read the commit, so its offset is not known (see --kafka).",
@@ -168,24 +169,15 @@ def _print_groups(groups: dict[str, GroupPlan], name_limit: int | None) -> None:
 
 def _print_left_out(groups: dict[str, GroupPlan]) -> None:
     rows = []
-    lower: dict[str, list[str]] = {}
     for group_id, group in groups.items():
         for key, entry in sorted(group.left_out.items()):
             planned = group.offsets[key].offset if key in group.offsets else None
             rows.append((group_id, key, entry.why.value, entry.offset, planned, entry.record_offset))
-            if entry.why is Why.OTHER_PARTITION and planned is not None and planned < (entry.offset or 0):
-                text = f"{key} ({planned}, and {entry.offset} in partition {entry.partition})"
-                lower.setdefault(group_id, []).append(text)
     print_table(("group", "left-out topic-partition", "why", "offset", "planned", "record"), rows)
     reasons = {group.why for group in groups.values()} | {Why(row[2]) for row in rows}
     for why in Why:
         if why in reasons:
             print_text(f"{why.value}: {_REASONS[why]}")
-    for group_id, texts in lower.items():
-        print_text(
-            f"Group {group_id}: the planned offset is lower than the one of the other partition: {list_names(texts)}. "
-            "The plan can repeat records. Find out which partition is right (kafkagroups stats) before you apply it."
-        )
 
 
 def _print_rows(rows: Sequence[RescueRow], *, writes: bool) -> None:

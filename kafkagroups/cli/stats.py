@@ -15,9 +15,7 @@ from kafkagroups.cli.options import SPARK, Options
 from kafkagroups.cli.output import format_time, print_findings, print_table, print_text
 from kafkagroups.errors import UsageError
 from kafkagroups.history import stats
-from kafkagroups.history.finding import count_of, describe_duration, describe_time, list_names
-from kafkagroups.history.group_rules import choose_families, find_prefix
-from kafkagroups.history.partition_rules import MIN_LEFT_OUT_MS
+from kafkagroups.history.finding import count_of, list_names
 from kafkagroups.records.releases import rules_to_json
 from kafkagroups.records.serde import RECORD_TYPES
 from kafkagroups.topic import Topic
@@ -57,7 +55,7 @@ def _print_stats(args: Options, topic: Topic, statistics: stats.Stats) -> None:
     partitions = statistics.partitions
     largest = sorted(partitions.items(), key=lambda item: -item[1].bytes)[:top]
     commits, aborts = (statistics.total(f"{kind}_markers") for kind in ("commit", "abort"))
-    rows = _sum_families(statistics)
+    rows = stats.sort_rows(statistics)
     findings = statistics.findings
     print_text(f"{topic.path}: {count_of(len(findings), 'finding') if findings else 'no findings about the log'}.")
     print_findings(findings)
@@ -94,12 +92,6 @@ def _print_stats(args: Options, topic: Topic, statistics: stats.Stats) -> None:
     _print_open_transactions(statistics)
     _print_cleaning(statistics, largest)
     _print_versions(largest)
-    records = statistics.total("records")
-    if records >= stats.RECORDS_LOADED_PER_SECOND:
-        print_text(
-            f"A broker needs about {records / stats.RECORDS_LOADED_PER_SECOND:.0f} s to load {records} records "
-            f"(at {stats.RECORDS_LOADED_PER_SECOND / 1e6:.1f} million records per second, measured on two cores)."
-        )
     # The change of the partition count is a finding.
     answers.print_topic_partitions(replace(statistics.topic_partitions, changed=None), topic.dialect.coordinator)
 
@@ -107,26 +99,13 @@ def _print_stats(args: Options, topic: Topic, statistics: stats.Stats) -> None:
 def _print_moved_offsets(topic: Topic, moved: list[stats.MovedOffset], top: int) -> None:
     print_table(
         ("group", "topic-partition", "old position", "new position", "newest"),
-        [list(offset.to_json().values()) for offset in stats.sort_moved(moved)[:top]],
+        [list(offset.to_json().values()) for offset in sorted(moved, key=lambda each: not each.is_newest_old)[:top]],
         note="Old and new position: in the partition of the group before and after the change of the count. The "
         "highest offset that the group has committed can be larger: the end of `kafkagroups timeline` shows it. "
         "Positions whose newest commit is the old one stand first.",
     )
     if len(moved) > top:
         print_text(f"Only {top} of {len(moved)} positions are shown: --top {len(moved)} shows all.")
-
-
-def _sum_families(statistics: stats.Stats) -> list[tuple[object, stats.Count]]:
-    """A family that is a finding has one row."""
-    large = choose_families(statistics) if statistics.by == "group" else {}
-    summed = stats.Stats(statistics.by)
-    sizes: Counter[object] = Counter()
-    for name, count in statistics.rows.items():
-        prefix = find_prefix(name) if isinstance(name, str) else None
-        row = prefix if prefix in large else name
-        sizes[row] += 1
-        summed.add_row(row, count)
-    return [(f"{name}… ({sizes[name]})" if name in large else name, count) for name, count in stats.sort_rows(summed)]
 
 
 def _list_cells(name: object, count: stats.Count, by: str, markers: int) -> tuple[object, ...]:
@@ -212,18 +191,6 @@ def _print_cleaning(statistics: stats.Stats, largest: list[tuple[int | None, sta
         note='Cleaning stops at the active segment, or at the first open transaction ("txn OFFSET"). "-": the log does '
         "not tell. The time assumes delete.retention.ms of 1 day.",
     )
-    found = {finding.partition for finding in statistics.findings if finding.kind == "uncleaned"}
-    for number, part in largest:
-        closed_ms = part.left_out_since_ms
-        age_ms = 0 if closed_ms is None else (part.last_timestamp_ms or 0) - closed_ms
-        if closed_ms is not None and number not in found and age_ms >= MIN_LEFT_OUT_MS:
-            print_text(
-                f"{answers.name_partition(number)}: a pass would free {part.freed_bytes} of "
-                f"{part.dirty_bytes} bytes in {count_of(part.dirty_segments, 'closed segment')}. The last one was "
-                f"closed at {describe_time(closed_ms)}, {describe_duration(age_ms)} before the newest record. A "
-                "running cleaner begins within seconds, but the log does not tell min.compaction.lag.ms, or whether "
-                "the cleaner works on other topics."
-            )
     # After a failure, the coordinator does not read on, so the live records are not known.
     if not any(finding.kind == "load_failure" for finding in statistics.findings):
         print_text(

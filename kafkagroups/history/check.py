@@ -2,7 +2,7 @@
 
 A partition fails if the coordinator refuses one of its records. The new coordinator then refuses every request for the
 groups of the partition, while the classic one answers as if these groups had never existed. Damaged bytes do not fail
-a load, because a broker's recovery cuts the log there first. What the log cleaner changes is judged too (cleanings.py).
+a load, because a broker's recovery cuts the log there first.
 
 With a second release (`check --to`), the verdict is about a broker of that release, after an upgrade or a downgrade,
 and these findings say what changes:
@@ -35,7 +35,6 @@ from typing import Any
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.replay import LogKeys, read_keys
-from kafkagroups.history.cleanings import AfterCleaning, list_read_types
 from kafkagroups.history.finding import CHECKED_KINDS, REMEDIES, Finding, count_of, list_names, sort_findings
 from kafkagroups.history.passes import refuse_foreign_log
 from kafkagroups.history.replicas import describe_difference, is_same, list_pairs
@@ -47,7 +46,7 @@ from kafkagroups.loading.partition_count import TopicPartitions
 from kafkagroups.log.batches import Damage, Gap, StartFailure
 from kafkagroups.log.segments import Log
 from kafkagroups.records import releases as versions
-from kafkagroups.records.releases import LARGE_DECOMPRESSED_RECORD, REFUSALS, Dialect, dialect
+from kafkagroups.records.releases import LARGE_DECOMPRESSED_RECORD, READ_TYPES, REFUSALS, Dialect, dialect
 
 _ASSIGNOR_FIELDS = ("protocol", "assignor")
 _EPOCH_FIELDS = ("group_epoch", "assignment_epoch")
@@ -81,9 +80,6 @@ class PartitionCheck:
         The number of records that are read and of bytes in the segments, and about how long the load takes.
     groups_lost
         The ids of the groups with records in the partition that the broker then does not answer for, sorted.
-    judged_after_cleaning
-        Whether the findings also say what happens after the log cleaner has cleaned the log, which they do not for a
-        log with damage or zeros, and for some large logs (check.py).
     start
         Why a broker does not start with the log; None if it does.
     gaps
@@ -97,7 +93,6 @@ class PartitionCheck:
     bytes: int
     seconds: float
     groups_lost: list[str]
-    judged_after_cleaning: bool
     start: StartFailure | None = None
     gaps: list[Gap] | None = None
 
@@ -220,16 +215,12 @@ def judge(counted: CountedTopic, stats: Stats) -> Check:
     dialect = counted.topic.dialect
     findings = [finding for finding in stats.findings if finding.kind in CHECKED_KINDS]
     checks = {}
-    after_cleaning = AfterCleaning(dialect)
     for log in counted.topic.logs:
         number = log.partition
         loaded = counted.groups.partitions[number]
-        found = after_cleaning.find(log, loaded, counted.totals[number].types)
-        findings += found or []
         outcome = (loaded.error, loaded.record_offset, loaded.damage)
         sizes = (loaded.records, log.size, loaded.records / RECORDS_LOADED_PER_SECOND)
-        lost = stats.groups_lost[number]
-        checks[number] = PartitionCheck(*outcome, *sizes, lost, found is not None, loaded.start, loaded.gaps)
+        checks[number] = PartitionCheck(*outcome, *sizes, stats.groups_lost[number], loaded.start, loaded.gaps)
     return Check(counted.topic.path, dialect, None, checks, sort_findings(findings), counted.topic_partitions)
 
 
@@ -285,7 +276,7 @@ def find_lost_fixes(old_rules: Dialect, new_rules: Dialect) -> list[str]:
 
 def _find_skipped(log: Log, before: Groups, old_rules: Dialect, new_rules: Dialect) -> Iterator[Finding]:
     """Yield a finding for each group with records that only the new rules skip, and that the group still needs."""
-    skipped_types = list_read_types(old_rules) - list_read_types(new_rules)
+    skipped_types = _list_modern_types(old_rules) - _list_modern_types(new_rules)
     keys = LogKeys(old_rules)
     found: dict[str, list[tuple[int, int]]] = {}
     for batch in log if skipped_types else ():
@@ -304,6 +295,12 @@ def _find_skipped(log: Log, before: Groups, old_rules: Dialect, new_rules: Diale
             "members and assignments."
         )
         yield Finding.make(log.partition, records[0][0], "skipped", what, group=group_id)
+
+
+def _list_modern_types(rules: Dialect) -> set[int]:
+    """Return the record types above 2 that a coordinator reads."""
+    is_classic = rules.coordinator == "classic"
+    return {number for number, versions in READ_TYPES.items() if rules.version in versions and not is_classic}
 
 
 def _find_differences(before: Groups, after: Groups) -> Iterator[Finding]:

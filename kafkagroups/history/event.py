@@ -264,19 +264,6 @@ class Reread:
     can_be_late: bool
 
 
-class CommitForm(NamedTuple):
-    """What the commits of one program have in common."""
-
-    has_leader_epoch: bool
-    has_metadata: bool
-    is_transactional: bool
-
-    def describe(self) -> str:
-        epoch = f"with{'' if self.has_leader_epoch else 'out'} leader epochs"
-        metadata = f"with{'' if self.has_metadata else 'out'} metadata"
-        return f"{epoch}, {metadata}{', in transactions' if self.is_transactional else ''}"
-
-
 @dataclass(slots=True)
 class Position:
     """The committed offsets of one topic partition, after the commits so far and since the last deletion.
@@ -315,9 +302,9 @@ class Position:
     is_set: bool = False
     _before_step: int = 0
     """The committed offset right before the last step back."""
-    _newest_by_form: dict[CommitForm, int] = field(default_factory=dict)
+    _newest_by_form: dict[str, int] = field(default_factory=dict)
     _turns: int = 0
-    _form: CommitForm | None = None
+    _form: str = ""
     _goes_back_alone: bool = False
     """Whether a commit was behind the last one of its own form."""
 
@@ -335,10 +322,10 @@ class Position:
     def has_two_writers(self) -> bool:
         return len(self._newest_by_form) == 2 and self._turns >= MIN_TURNS and not self._goes_back_alone
 
-    def note_form(self, offset: int, form: CommitForm) -> None:
+    def note_form(self, offset: int, form: str) -> None:
         """Note the form of a commit, also of the first one."""
         self._goes_back_alone = self._goes_back_alone or offset < self._newest_by_form.get(form, offset)
-        self._turns += self._form not in (None, form)
+        self._turns += self._form not in ("", form)
         self._form = form
         self._newest_by_form[form] = offset
 
@@ -408,7 +395,7 @@ class Position:
 
     def describe_rewound(self) -> str:
         if self.has_two_writers:
-            writers = [f"one {form.describe()} is at {offset}" for form, offset in self._newest_by_form.items()]
+            writers = [f"one {form} is at {offset}" for form, offset in self._newest_by_form.items()]
             return f"{self.topic_partition}: two programs commit this offset in turn: {', '.join(writers)}."
         highest = f"{self.highest} ({name_record(self.partition, self.highest_record)})"
         now = f"{self.now} ({name_record(self.partition, self.record)})"

@@ -64,16 +64,6 @@ class LoadFailure:
         return self.reason if self.partition is None else f"partition {self.partition}: {self.reason}"
 
 
-def find_load_failures(groups: Groups, group_log: GroupLog) -> Iterator[LoadFailure]:
-    """Yield the failures of the partitions with records of a group."""
-    partitions = {entry.partition for entry in group_log}
-    for partition, reason in groups.failed.items():
-        if partition in partitions:
-            offset = groups.partitions[partition].record_offset
-            conflict = "" if offset is None else describe_conflict(group_log, partition, offset)
-            yield LoadFailure(partition, reason, offset, conflict)
-
-
 def add_details(group_log: GroupLog, retention_ms: int | None = None) -> dict[int | None, PartitionHistory]:
     """Set what only `explain` sets in the records of a settled log, and `why` before a tombstone.
 
@@ -92,7 +82,7 @@ def add_details(group_log: GroupLog, retention_ms: int | None = None) -> dict[in
         contents = read_group_records(group_log, history)
         for entry in entries:
             if entry.committed is not None and not entry.is_unreadable:
-                position = history.offsets.positions.get(entry.key) if entry.key else None
+                position = history.positions.get(entry.key) if entry.key else None
                 if position is not None and position.is_of_old_topic and position.record == entry.offset:
                     entry.what = f"{entry.key}: {position.now} was a position in the topic before, with another id."
             if entry.fate in (Fate.IGNORED, Fate.MARKER):
@@ -163,7 +153,8 @@ def read_group_records(group_log: GroupLog, history: PartitionHistory) -> dict[i
     contents: dict[int, dict[str, Any]] = {}
     group_id = group_log.group
     shard = empty_shard(history.group.partition, group_log.dialect)
-    records = [step for step in history.steps if isinstance(step, GroupRecord)]
+    steps = group_log.steps.get(history.group.partition, ())
+    records = [step for step in steps if isinstance(step, GroupRecord)]
     for _, run in groupby(records, key=attrgetter("batch_offset")):
         batch = list(run)
         try:
@@ -306,7 +297,11 @@ def explain_log(groups: Groups, group_log: GroupLog, question: Question) -> Expl
     entries = list(group_log)
     histories = add_details(group_log, question.retention_ms)
     result = Explanation(**group_log.begin_history(groups))
-    result.failures = list(find_load_failures(groups, group_log))
+    for partition, reason in groups.failed.items():
+        if any(entry.partition == partition for entry in entries):
+            offset = groups.partitions[partition].record_offset
+            conflict = "" if offset is None else describe_conflict(group_log, partition, offset)
+            result.failures.append(LoadFailure(partition, reason, offset, conflict))
     result.error = "; ".join(map(str, result.failures)) or None
     result.record_partitions = frozenset(entry.partition for entry in entries)
     found = groups.find_holder(group_log.group)
@@ -317,8 +312,8 @@ def explain_log(groups: Groups, group_log: GroupLog, question: Question) -> Expl
         subscribes = None if story is None else story.group.state.subscribes
         expirations = find_expirations(found, group_log.dialect, question.retention_ms, subscribes)
         protected = find_protected(found, expirations)
-        result.expires_next = [each for each in expirations if question.selects(each.topic_partition)]
         result.protected = [each for each in protected if question.selects(each.topic_partition)]
+        result.expires_next = [each for each in expirations if question.selects(each.topic_partition)]
     history = entries if question.topic is None else group_log.records_of(question.selects)
     result.history = [each for each in history if question.since_time is None or each.timestamp >= question.since_time]
     result.waiting = [entry for entry in history if entry.fate is Fate.PENDING]
@@ -326,7 +321,7 @@ def explain_log(groups: Groups, group_log: GroupLog, question: Question) -> Expl
     result.next_offsets = {number: loaded.next_offset for number, loaded in partitions}
     result.gaps = {number: loaded.gaps for number, loaded in partitions if loaded.gaps is not None}
     result.damage = {number: loaded.damage for number, loaded in partitions if loaded.damage is not None}
-    positions = [position for story in histories.values() for position in story.offsets.positions.values()]
+    positions = [position for story in histories.values() for position in story.positions.values()]
     result.rewound = sort_rewound(each for each in positions if question.selects(each.topic_partition))
     return result
 

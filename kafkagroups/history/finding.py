@@ -10,8 +10,7 @@ from typing import Any
 
 from kafkagroups.loading.partition_count import PartitionCountChange, TopicPartitions
 from kafkagroups.log.batch import NO_TIMESTAMP
-from kafkagroups.log.batches import Start, judge_start
-from kafkagroups.log.segment_file import Zeros, partition_for
+from kafkagroups.log.segment_file import partition_for
 
 LISTED_NAMES = 3
 LISTED_GROUPS = 20
@@ -71,13 +70,6 @@ def describe_count_change(change: PartitionCountChange, groups: Sequence[str]) -
     )
 
 
-def describe_zeros(zeros: Zeros, coordinator: str, kafka: str) -> tuple[str, str]:
-    """Return where the zeros are, and what a broker does with them."""
-    starts = "; ".join(f"{start.value}, it {judge_start(start, zeros, coordinator).value}" for start in Start)
-    place = f"{zeros.file} ends with {count_of(zeros.bytes, 'zero')} from byte {zeros.position} on."
-    return place, f"It depends on the start what a Kafka {kafka} broker does with the zeros: {starts}."
-
-
 def describe_topic(topic: TopicPartitions, coordinator: str, group: str | None = None) -> Iterator[str]:
     """Yield what was assumed about the partition count, what does not fit to it, and which partitions are missing.
 
@@ -130,8 +122,6 @@ REMEDIES = {
     "as clients since Kafka 2.1 do.",
     "expiry_in_use": "Let the program that commits join the group (subscribe instead of assign), or give it a group "
     "id of its own; a longer offsets.retention.minutes holds for all groups.",
-    "fails_after_cleaning": "Keep a copy of the partition's folder as it is now, and save the offsets of its groups "
-    "while they load:",
     "group_family": "Give the program that creates these groups one fixed group id, or let it delete its group at its "
     "end. Then delete the old groups. The log first grows by a tombstone for each offset, and shrinks when the "
     "cleaner has passed over them:",
@@ -147,8 +137,6 @@ REMEDIES = {
     "look_alike_groups": "See with kafkagroups timeline which group the consumers use. If they have the wrong id, "
     "stop them, correct it, and give the right group the newest offsets of the wrong one. If a command had it, stop "
     "the consumers of the right group before you repeat the command.",
-    "mixed_writers": "Let all brokers run the same Kafka version and inter.broker.protocol.version, so that the next "
-    "coordinator of the partition can read its records.",
     "partition_count_changed": "Before a broker starts, stop the consumers of these groups, and note their newest "
     "positions (kafkagroups stats lists the old and the new ones). After the start, set what is older with "
     "kafka-consumer-groups.sh --reset-offsets. The newest offsets are in the new partitions: do not delete them.",
@@ -166,7 +154,6 @@ REMEDIES = {
     "unrevoked_partition": "Look at this process: its poll loop or its rebalance listener is stuck, and none of its "
     "partitions goes on. If it ends, the others get them, at once if it leaves the group, and otherwise after its "
     "session time-out.",
-    "unsubscribed_offsets": "If no consumer comes back to this topic, delete them:",
     "zeros": "Before the broker starts, delete .kafka_cleanshutdown in its log.dirs, so that recovery cuts the zeros "
     "off; before a failover to it, restart it so.",
 }
@@ -247,7 +234,7 @@ CHECKED_KINDS = (*LOAD_KINDS, "uncleaned", "look_alike_groups", "partition_count
 """The kinds that `check` reports, too: a log that is not cleaned takes longer to load each day."""
 _BY_COST = (
     *LOAD_KINDS,
-    *("refused", "fails_after_cleaning", "loads_after_cleaning", "partition_count_changed"),
+    *("refused", "partition_count_changed"),
     *("early_expiry", "expiry_in_use", "topic_created_again", "skipped_records"),
     # Groups that stand still, or read twice.
     *("hanging_transaction", "unrevoked_partition", "unassigned_partition", "two_writers", "rebalance_storm"),

@@ -59,8 +59,8 @@ class GroupState:
     `patterns` are the topics that each pattern of topic names matches. `lost_at` has the topics to which no member
     subscribes any longer, and since which record. `assigned` are the partitions that each member has, with topic names
     (classic group) or topic ids, and `targets` those that they should have in a newer group. `since` are the records
-    with which the members of a consumer group got their present states. `topic_ids` are the ids of topics, as far as
-    the group's own records tell. `topics` are the topics to which the newest members subscribe.
+    with which the members of a consumer group got their present states. `topics` are the topics to which the
+    newest members subscribe.
     """
 
     type: str | None = None
@@ -73,7 +73,6 @@ class GroupState:
     assigned: dict[str, frozenset[tuple[str, int]]] = field(default_factory=dict)
     targets: dict[str, frozenset[tuple[str, int]]] = field(default_factory=dict)
     since: dict[str, GroupRecord] = field(default_factory=dict)
-    topic_ids: dict[str, str] = field(default_factory=dict)
     topics: frozenset[str] = frozenset()
 
     def copy(self) -> GroupState:
@@ -92,17 +91,6 @@ class GroupState:
             None if member.topics is None else member.topics | self.patterns.get(member.pattern or "", frozenset())
             for member in self.members.values()
         ]
-
-    def find_members_by_partition(self, topic_ids: Mapping[str, str]) -> dict[TopicPartition, tuple[str, Member]]:
-        """The member of each topic partition, apart from topics without a known name."""
-        names_by_id = {topic_id: name for name, topic_id in {**self.topic_ids, **topic_ids}.items()}
-        found = {}
-        for member_id, partitions in self.assigned.items():
-            for topic, partition in partitions:
-                name = topic if self.type == "classic" else names_by_id.get(topic)
-                if name is not None and member_id in self.members:
-                    found[TopicPartition(name, partition)] = (member_id, self.members[member_id])
-        return found
 
     def note_subscriptions(self, before: GroupState, record_offset: int) -> list[str]:
         """Set `lost_at` after a record. Return the topics to which no member subscribes any longer, sorted.
@@ -175,8 +163,6 @@ def apply_request(request: list[GroupRecord], state: GroupState) -> Change:
             change.target_epoch = value.assignment_epoch
         elif record.type == TOPOLOGY:
             change.topology_epoch = value.epoch
-        elif record.type == PARTITION_METADATA:
-            state.topic_ids |= {topic.topic_name: topic.topic_id for topic in value.topics}
         elif record.type in CURRENT_ASSIGNMENTS:
             change.epochs[member_id] = value.member_epoch
             # A streams member has tasks.
@@ -297,7 +283,7 @@ class GroupEvents:
 
     `state` is the group after the newest record. The caller says in `has_hole` whether the log has a hole before the
     next record. After a hole, the first record of a key does not tell since when the group has its members. The caller
-    also puts the names of topics, by id, into `topic_names`, as far as commits contain both. `empty_at` is the record
+    also puts the names of topics, by id, into `topic_names`, as far as the log contains both. `empty_at` is the record
     with which the last member left, or -1.
     """
 
@@ -493,9 +479,20 @@ class GroupEvents:
                 texts.append(f"{self.state.members[member_id].name} has {list_names(partitions) or 'nothing'}")
         return _limit(texts, "with another assignment")
 
+    def name_topic(self, topic: str) -> str:
+        """Return the name of a topic in an assignment, which has the id instead in a newer group."""
+        return self.topic_names.get(topic, topic)
+
     def _name_partitions(self, assigned: frozenset[tuple[str, int]]) -> frozenset[str]:
-        names = {topic_id: name for name, topic_id in self.state.topic_ids.items()} | self.topic_names
-        return frozenset(f"{names.get(topic, topic)}-{number}" for topic, number in assigned)
+        return frozenset(f"{self.name_topic(topic)}-{number}" for topic, number in assigned)
+
+    def find_members_by_partition(self) -> dict[TopicPartition, tuple[str, Member]]:
+        return {
+            TopicPartition(self.name_topic(topic), number): (member_id, self.state.members[member_id])
+            for member_id, partitions in self.state.assigned.items()
+            if member_id in self.state.members
+            for topic, number in partitions
+        }
 
     def _list_lost(self, old: GroupState, left: Ids) -> tuple[tuple[Member, frozenset[str]], ...]:
         assigned = ((member_id, old.assigned.get(member_id, NOTHING)) for member_id in left if member_id in old.members)

@@ -4,8 +4,6 @@
   partition, and more than BUSY_RATE commits a second for each of its offsets. enable.auto.commit writes 0.2 a second.
 - `large_commits`: a group wrote more than half of the bytes of a partition of at least MIN_LARGE_BYTES, with records of
   more than LARGE_RECORD_BYTES: its commits have long metadata, or its many members have long assignments.
-- `unsubscribed_offsets`: a group has members, none of them subscribes to the topic of an offset, and nothing was
-  committed to this topic for UNSUBSCRIBED_MS. Members that restart would have been back.
 - `early_expiry`: a client asked for a retention time (OffsetCommit v2 to v4), so an offset goes earlier than
   offsets.retention.minutes lets others go. Before KIP-211 (Kafka 2.1), that is usual.
 - `expiry_in_use`: offsets will expire although the group still commits (find_expiry_in_use).
@@ -26,7 +24,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from unicodedata import category, normalize
 
 from kafkagroups.groups.expiration import DEFAULT_RETENTION_MS, FIRST_WITH_KIP_211, find_expirations
@@ -38,7 +36,6 @@ from kafkagroups.history.finding import GROUPS_TOOL, Finding, count_of, describe
 from kafkagroups.history.passes import Partition
 from kafkagroups.history.stats import KnownGroup, Stats
 from kafkagroups.history.totals import describe_settings, find_shared
-from kafkagroups.loading.groups import GroupParts
 from kafkagroups.records.releases import Dialect
 
 MIN_LARGE_BYTES = 100_000
@@ -46,7 +43,6 @@ LARGE_RECORD_BYTES = 1_000
 MIN_BUSY_RECORDS = 1_000
 BUSY_RATE = 1.0
 DAY_MS = 86_400_000
-UNSUBSCRIBED_MS = DAY_MS
 EXPIRY_NEAR_MS = 2 * DAY_MS
 RECREATED_MS = 60_000
 MIN_GROUPS = 20
@@ -85,27 +81,6 @@ def find_dominant_groups(partition: Partition) -> Iterator[Finding]:
             if 2 * size >= LARGE_RECORD_BYTES:
                 what += f" Of its offsets, {key} has the longest metadata: {size} characters, with offset {offset}."
             yield partition.finding(None, "large_commits", what, group=group_id)
-
-
-def find_unsubscribed_offsets(partition: Partition, group_id: str, parts: GroupParts) -> Iterator[Finding]:
-    """A log that covers less time than UNSUBSCRIBED_MS has no finding."""
-    subscribed = find_subscribed_topics(parts.decode_group()) if partition.counts.span_ms >= UNSUBSCRIBED_MS else None
-    by_topic: dict[str, list[tuple[int, int, TopicPartition]]] = {}
-    for key, offset in parts.offsets.items() if subscribed is not None else ():
-        if key.topic not in (subscribed or ()):
-            by_topic.setdefault(key.topic, []).append((offset.record_offset, offset.commit_timestamp, key))
-    for topic, offsets in sorted(by_topic.items()):
-        age_ms = (partition.counts.last_timestamp_ms or 0) - max(0, *(time_ms for _, time_ms, _ in offsets))
-        if age_ms < UNSUBSCRIBED_MS:
-            continue
-        record, _, first = min(offsets)
-        what = (
-            f"Group {group_id} has {len(offsets)} offsets of topic {topic}, to which no member subscribes; the "
-            f"last commit is {age_ms // DAY_MS} days old."
-        )
-        command = [*GROUPS_TOOL, "--delete-offsets", f"--group={group_id}", f"--topic={topic}"]
-        about: dict[str, Any] = {"group": group_id, "topic_partition": first, "command": command}
-        yield partition.finding(record, "unsubscribed_offsets", what, **about)
 
 
 class ExpiryInUse(NamedTuple):
@@ -254,28 +229,20 @@ def find_unowned(group: AnyGroup) -> tuple[list[TopicPartition], list[TopicParti
     return unassigned, sorted(assigned - group.offsets.keys())
 
 
-def find_unassigned(partition: Partition, group_id: str, parts: GroupParts) -> Iterator[Finding]:
-    members = parts.decode_group()
-    # To build a group takes much longer than to read its members.
-    is_complete = isinstance(members, Group) and len(find_assigned(members) or ()) == len(parts.offsets)
-    if not members.members or is_complete:
-        return
-    group = parts.build()
-    found, _ = find_unowned(group)
-    if found:
-        what = (
-            f"Group {group_id} subscribes to {list_names(sorted({key.topic for key in found}))}, and no member has "
-            f"{list_names(found)}, while its other offsets move on."
-        )
-        record = group.offsets[found[0]].record_offset
-        yield partition.finding(record, "unassigned_partition", what, group=group_id, topic_partition=found[0])
-
-
-def find_in_groups(partition: Partition) -> Iterator[Finding]:
-    """Yield the findings about what the members of a group subscribe to. A log of a short time has none."""
+def find_unassigned(partition: Partition) -> Iterator[Finding]:
+    """A log of a short time has no finding."""
     for group_id, parts in partition.list_groups() if partition.counts.span_ms >= MIN_HISTORY_MS else ():
-        yield from find_unsubscribed_offsets(partition, group_id, parts)
-        yield from find_unassigned(partition, group_id, parts)
+        if not parts.decode_group().members:  # To build a group takes much longer.
+            continue
+        group = parts.build()
+        found, _ = find_unowned(group)
+        if found:
+            what = (
+                f"Group {group_id} subscribes to {list_names(sorted({key.topic for key in found}))}, and no member has "
+                f"{list_names(found)}, while its other offsets move on."
+            )
+            record = group.offsets[found[0]].record_offset
+            yield partition.finding(record, "unassigned_partition", what, group=group_id, topic_partition=found[0])
 
 
 def find_subscribed_topics(group: AnyGroup) -> set[str] | None:
@@ -305,13 +272,6 @@ def find_prefix(group_id: str) -> str | None:
     return None if found is None else group_id.removesuffix(found[0].lstrip("-_.:/@#"))
 
 
-class Family(NamedTuple):
-    """The number of the groups of a family that have no members, and of their live records."""
-
-    groups: int
-    records: int
-
-
 def list_known_groups(partition: Partition) -> dict[str, KnownGroup]:
     """Return the groups that a broker answers for from this partition."""
     known = {}
@@ -322,30 +282,24 @@ def list_known_groups(partition: Partition) -> dict[str, KnownGroup]:
     return known
 
 
-def choose_families(stats: Stats) -> dict[str, Family]:
-    """Return the families that are a finding, by what their names begin with."""
-    members: dict[str, list[int]] = {}
-    for group_id, group in stats.known_groups.items():
-        if group.idle_records:
-            members.setdefault(find_prefix(group_id) or "", []).append(group.idle_records)
-    families = {prefix: Family(len(records), sum(records)) for prefix, records in sorted(members.items())}
-    least = max(MIN_FAMILY_RECORDS, stats.total("live_records") // 2 + 1)
-    return {prefix: each for prefix, each in families.items() if each.groups >= MIN_GROUPS and each.records >= least}
-
-
 def find_families(stats: Stats) -> Iterator[Finding]:
     """Yield the findings about large families, of which several partitions can contain groups."""
     partition = next(iter(stats.partitions)) if len(stats.partitions) == 1 else None
     command = [*GROUPS_TOOL, "--delete", "--group", "GROUP"]
-    for prefix, family in choose_families(stats).items():
-        live = stats.total("live_records")
-        percent = 100 * family.records // live
-        names = f"named {prefix}…" if prefix else "with a random name"
-        what = (
-            f"{family.groups} groups {names} have no members. They hold {family.records} of "
-            f"{live} live records ({percent} %). The cleaner cannot remove live records."
-        )
-        yield Finding.make(partition, None, "group_family", what, command=command)
+    sizes: dict[str, list[int]] = {}
+    for group_id, group in stats.known_groups.items():
+        if group.idle_records:
+            sizes.setdefault(find_prefix(group_id) or "", []).append(group.idle_records)
+    live = stats.total("live_records")
+    for prefix, family in sorted(sizes.items()):
+        records = sum(family)
+        if len(family) >= MIN_GROUPS and records >= max(MIN_FAMILY_RECORDS, live // 2 + 1):
+            names = f"named {prefix}…" if prefix else "with a random name"
+            what = (
+                f"{len(family)} groups {names} have no members. They hold {records} of {live} live records "
+                f"({100 * records // live} %). The cleaner cannot remove live records."
+            )
+            yield Finding.make(partition, None, "group_family", what, command=command)
 
 
 def fold(group_id: str) -> str:
@@ -406,4 +360,4 @@ def find_shared_instances(partition: Partition) -> Iterator[Finding]:
             yield partition.finding(first.offset, "shared_instance_id", what, remedy, group=group)
 
 
-RULES = (find_dominant_groups, find_expiries, find_in_groups, find_shared_instances)
+RULES = (find_dominant_groups, find_expiries, find_unassigned, find_shared_instances)

@@ -15,30 +15,35 @@ Source: GroupMetadataManager.loadGroupsAndOffsets (3.9.2).
 
 from __future__ import annotations
 
+import os
 import shlex
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import groupby
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from kafkagroups.errors import BadBytes, InvalidLog, UsageError
+from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.groups.replay import LogKeys, find_group_ids, read_keys
-from kafkagroups.history.cleanings import MAX_SIZE, is_whole, list_cleaned, load_alone
-from kafkagroups.history.finding import Finding, count_of, describe_zeros, list_groups, list_names
+from kafkagroups.history.finding import Finding, count_of, list_groups, list_names
 from kafkagroups.history.group_log import describe_conflict, load_group_logs
-from kafkagroups.history.passes import EVERY_TYPE, Follower, Partition
+from kafkagroups.history.passes import EVERY_TYPE, Partition
 from kafkagroups.history.transactions import abort_command
+from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic, read_unloaded_group
-from kafkagroups.log.batch import Batch, record_count
+from kafkagroups.log.batch import record_count
 from kafkagroups.log.batches import Outcome, Start, judge_start
-from kafkagroups.log.segment_file import partition_for
+from kafkagroups.log.cleaner import CleanerConfig, clean
+from kafkagroups.log.folders import open_log
+from kafkagroups.log.segment_file import is_segment_name, partition_for, segment_name
 from kafkagroups.log.segments import Log
-from kafkagroups.records.releases import CHECKED_VERSIONS, Coordinator, VersionRange, dialect
+from kafkagroups.records.releases import CHECKED_VERSIONS, Coordinator, Dialect, VersionRange, dialect
 
 LEAKY_RELEASES = (VersionRange((4, 0), (4, 0, 2)), VersionRange((4, 1), (4, 1, 1)))
 LARGE_LOAD_RECORDS = 1_000_000
 MAX_SIZE_TO_TRY = 16 * 2**20
-"""Up to this size in bytes, a partition that fails is loaded with every checked release, to name those that load it."""
+"""Up to this size in bytes, a partition that fails is cleaned, and loaded with every checked release, to find a cure.
+"""
 
 
 def find_damage(partition: Partition) -> Iterator[Finding]:
@@ -54,9 +59,14 @@ def find_zeros(partition: Partition) -> Iterator[Finding]:
     if zeros is None:
         return
     rules = partition.dialect
-    if {judge_start(start, zeros, rules.coordinator) for start in Start} <= {Outcome.CUTS_ZEROS, Outcome.IGNORES_ZEROS}:
+    outcomes = {start: judge_start(start, zeros, rules.coordinator) for start in Start}
+    if {*outcomes.values()} <= {Outcome.CUTS_ZEROS, Outcome.IGNORES_ZEROS}:
         return
-    what = " ".join(describe_zeros(zeros, rules.coordinator, rules.kafka))
+    starts = "; ".join(f"{start.value}, it {outcome.value}" for start, outcome in outcomes.items())
+    what = (
+        f"{zeros.file} ends with {count_of(zeros.bytes, 'zero')} from byte {zeros.position} on. It depends on the "
+        f"start what a Kafka {rules.kafka} broker does with the zeros: {starts}."
+    )
     remedy = ""
     if zeros.later_segments:
         remedy = (
@@ -74,32 +84,12 @@ def find_failed_start(partition: Partition) -> Iterator[Finding]:
     command = None
     remedy = f"Move {failure.file} out of the partition's folder."
     if failure.offset is not None:
-        command = ["kafkagroups", "edit", partition.log.path, "--out", "COPY", "--cut", str(failure.offset)]
-        earlier, others = _count_cut_records(partition.log, failure.file, failure.offset)
-        without = (
-            f"a copy that ends before offset {failure.offset} can start ({shlex.join(command)}), but it loses "
-            f"{count_of(others, 'record')}."
-        )
-        if earlier:
-            without = (
-                f"make a copy of the folder without {failure.file}, and check that copy. It loses what no other "
-                f"segment has; a cut at offset {failure.offset} would also remove {count_of(earlier, 'record')} of "
-                "earlier segments."
-            )
-            command = None
+        without = f"make a copy of the folder without {failure.file}, and check it: it loses what no other segment has."
+        if len(partition.log.segments) == 1:
+            command = ["kafkagroups", "edit", partition.log.path, "--out", "COPY", "--cut", str(failure.offset)]
+            without = f"a copy that ends before offset {failure.offset} can start: {shlex.join(command)}"
         remedy = f"Let the broker copy the partition from another replica. Without one, {without}"
     yield partition.finding(failure.offset, "does_not_start", what, remedy, command=command)
-
-
-def _count_cut_records(log: Log, file: str, offset: int) -> tuple[int, int]:
-    """Return how many records a cut at an offset removes from the segments before a file, and from the others."""
-    counts: Counter[bool] = Counter()
-    with suppress(InvalidLog):
-        for found in log.find_batches(None):
-            if found.frame.last_offset >= offset:
-                is_earlier = log.segments.index(found.segment) < log.segments.index(file)
-                counts[is_earlier] += record_count(found.parse())
-    return counts[True], counts[False]
 
 
 def find_large_heap(partition: Partition) -> Iterator[Finding]:
@@ -115,7 +105,7 @@ def find_large_heap(partition: Partition) -> Iterator[Finding]:
         yield partition.finding(None, "load_memory", what)
 
 
-class FailedLoad(Follower):
+class FailedLoad:
     """What a broker loses that fails to load a partition, and what can be done.
 
     `lost` are the ids of the groups with records in the partition that the broker does not answer for, sorted.
@@ -124,23 +114,20 @@ class FailedLoad(Follower):
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
         self._offset = partition.loaded.record_offset
-        self._keys = LogKeys(partition.dialect)
-        self._every_key = LogKeys(EVERY_TYPE)
         self._group_ids: set[str] = set()
         self._group: str | None = None
         self._cut_records = 0
         self._cut_groups: set[str] = set()
-        if partition.loaded.error is not None:
-            self.producers = None
-
-    def follow(self, batch: Batch) -> None:
-        for group_id, _, record in read_keys(batch, self._every_key):
-            self._group_ids.add(group_id)
-            if record.offset == self._offset:
-                self._group = self._group or group_id
-        if self._offset is not None and batch.last_offset >= self._offset:
-            self._cut_records += record_count(batch)
-            self._cut_groups.update(find_group_ids(batch, self._keys))
+        keys = LogKeys(partition.dialect)
+        every_key = LogKeys(EVERY_TYPE)
+        for batch in () if partition.loaded.error is None else partition.read():
+            for group_id, _, record in read_keys(batch, every_key):
+                self._group_ids.add(group_id)
+                if record.offset == self._offset:
+                    self._group = self._group or group_id
+            if self._offset is not None and batch.last_offset >= self._offset:
+                self._cut_records += record_count(batch)
+                self._cut_groups.update(find_group_ids(batch, keys))
 
     @property
     def lost(self) -> list[str]:
@@ -194,13 +181,24 @@ class FailedLoad(Follower):
     def _find_cleaning(self) -> list[str] | None:
         """Return the options of `kafkagroups edit` for one pass of the cleaner, after which the group is loaded."""
         log = self.partition.log
-        if not is_whole(log) or log.size > MAX_SIZE or self._group is None:
+        has_whole_segments = not log.ranges and all(is_segment_name(os.path.basename(each)) for each in log.segments)
+        if not has_whole_segments or log.size > MAX_SIZE_TO_TRY:
             return None
-        with suppress(UsageError, BadBytes):
-            for cleaned in list_cleaned(log):
-                after = load_alone(cleaned.log, self.partition.dialect)
-                if cleaned.options.count("--clean") == 1 and not after.failed and self._group in after:
-                    return cleaned.options if cleaned.is_whole else None
+        time_ms = max(self.partition.counts.last_timestamp_ms or 0, 0)
+        name = "log" if log.partition is None else f"__consumer_offsets-{log.partition}"
+        with TemporaryDirectory() as folder, suppress(UsageError, BadBytes):
+            for step in ("", "--roll"):
+                copy, target = (Path(folder, f"{kind}{step}", name) for kind in ("copy", "cleaned"))
+                for new_folder in (copy, target):
+                    new_folder.mkdir(parents=True)
+                for segment in log.segments:
+                    (copy / os.path.basename(segment)).write_bytes(log.read(segment))
+                if step:
+                    (copy / segment_name(self.partition.loaded.next_offset)).touch()
+                clean(open_log(copy), target, CleanerConfig(time_ms))
+                after = load_alone(open_log(target), self.partition.dialect)
+                if not after.failed and self._group in after:
+                    return [*filter(None, [step]), "--clean", str(time_ms)]
         return None
 
     def _find_loading_releases(self) -> str:
@@ -225,11 +223,10 @@ class FailedLoad(Follower):
         group = self.partition.groups.groups[group_id]
         first_offset = None
         command = None
-        if group.partition == number:
-            open_here = self.partition.counts.open_transactions
-            transaction = next((each for each in open_here if each.producer_id in group.pending), None)
-            first_offset = None if transaction is None else transaction.first_offset
-            command = abort_command(number, self.partition.dialect.version, transaction)
+        open_here = [each for each in self.partition.counts.open_transactions if each.producer_id in group.pending]
+        if group.partition == number and open_here:
+            first_offset = open_here[0].first_offset
+            command = abort_command(number, self.partition.dialect.version, open_here[0])
             why = "a transaction with offsets of it is still open"
             remedy = f"Before the failover, end the transaction: {shlex.join(command)}"
         else:
@@ -247,6 +244,10 @@ class FailedLoad(Follower):
         return self.partition.finding(first_offset, "load_failure", what, remedy, group=group_id, command=command)
 
 
+def load_alone(log: Log, rules: Dialect) -> Groups:
+    return OpenTopic([log], rules, engine="auto").load()
+
+
 def _find_ranges(log: Log, coordinator: Coordinator, versions: tuple[str, ...]) -> Iterator[str]:
     def can_load(kafka: str) -> bool:
         return not load_alone(log, dialect(coordinator, kafka)).failed
@@ -258,4 +259,3 @@ def _find_ranges(log: Log, coordinator: Coordinator, versions: tuple[str, ...]) 
 
 
 RULES = (find_damage, find_zeros, find_failed_start, find_large_heap)
-"""The rules that need no second pass."""

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 from kafkagroups.groups.group import CONSUMER
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.helpers import MAX_INT64
-from kafkagroups.history.event import MIN_STEP_MS, Cause, CommitForm, Event, Position, Recreation
+from kafkagroups.history.event import MIN_STEP_MS, Cause, Event, Position, Recreation
 from kafkagroups.history.finding import describe_duration, list_groups, list_names, name_record
 from kafkagroups.history.group_events import GroupEvents, Place, get_time
 from kafkagroups.history.group_log import GroupRecord, Marker
@@ -70,13 +70,15 @@ def has_same_topic(commit: GroupRecord, later: GroupRecord) -> bool | None:
 class OffsetEvents:
     """The events of a group's offsets in one partition.
 
-    `group` has the events of the group itself. `pending` has the pending offsets by producer id. `retention_ms` is the
-    broker's offsets.retention.minutes in ms, if it is known. The caller sets `is_classic`, which says whether the
-    classic coordinator wrote the next record, and `next_ms`, the earliest time from its batch on.
+    `group` has the events of the group itself, and `events` those of both, in the end. `pending` has the pending
+    offsets by producer id. `retention_ms` is the broker's offsets.retention.minutes in ms, if it is known. The caller
+    sets `is_classic`, which says whether the classic coordinator wrote the next record, and `next_ms`, the earliest
+    time from its batch on.
     """
 
-    def __init__(self, group: GroupEvents, retention_ms: int | None) -> None:
-        self.group = group
+    def __init__(self, partition: int | None, retention_ms: int | None) -> None:
+        self.group = GroupEvents(partition)
+        self.events: list[Event] = []
         self.retention_ms = retention_ms
         self.is_classic = True
         self.next_ms = MAX_INT64
@@ -205,8 +207,7 @@ class OffsetEvents:
             is_by_member = self._is_by_member(record)
             empty_at = self.group.empty_at
             position.commit(offset, record.offset, get_time(record), is_by_member=is_by_member, empty_at=empty_at)
-        form = CommitForm(_has_leader_epoch(record), bool(record.value.metadata), record.is_pending)
-        position.note_form(offset, form)
+        position.note_form(offset, _describe_form(record))
 
     def _is_by_member(self, record: GroupRecord) -> bool:
         return bool(self.group.state.members) and not record.is_pending
@@ -282,7 +283,7 @@ class OffsetEvents:
         return "in a transaction, and the group had members" if record.is_pending else "set by a member"
 
     def _name_owner(self, key: TopicPartition) -> str:
-        owner = self.group.state.find_members_by_partition(self.topic_ids).get(key)
+        owner = self.group.find_members_by_partition().get(key)
         return "" if owner is None else f" ({owner[1].name} has the partition)"
 
     def end_transaction(self, marker: Marker) -> Iterator[Event]:
@@ -477,6 +478,13 @@ def _describe_batch(tombstone: GroupRecord, tombstones: list[GroupRecord]) -> st
         return f"; the same batch deletes offsets of {list_groups(tombstone.deleted_with)}"
     others = [each.key for each in tombstones if each.key.topic != tombstone.key.topic]
     return f"; the same batch deletes {list_names(others)}" if others else ""
+
+
+def _describe_form(record: GroupRecord) -> str:
+    """What the commits of one program have in common."""
+    epochs = f"with{'' if _has_leader_epoch(record) else 'out'} leader epochs"
+    metadata = f"with{'' if record.value.metadata else 'out'} metadata"
+    return f"{epochs}, {metadata}{', in transactions' if record.is_pending else ''}"
 
 
 def _lost_leader_epoch(old: GroupRecord, record: GroupRecord) -> bool:

@@ -9,8 +9,7 @@
 - `deleted_segments`: the log does not begin at offset 0, and has no trace of the cleaner, which can empty its first
   segments. So retention or somebody has deleted them, or they were not copied. Or segments between others are missing,
   and the cleaner has not been there (`PartitionStats.lost_before`).
-- `mixed_writers`: an older Kafka version wrote after a newer one, as after a downgrade. If the newer one wrote again
-  after it, another program probably wrote the records (`foreign_records`).
+- `foreign_records`: an older Kafka version wrote between records of a newer one, which another program probably did.
 - `clock_jump`: a record is at least MIN_STEP_MS later than a later record. Only the largest step is reported.
 - `partition_count_changed`: the partition count was changed.
 - `misplaced_groups`: files of another partition were put into this folder. If the log begins with the same bytes as the
@@ -31,14 +30,12 @@ MemoryRecords.withEndTransactionMarker (4.3.1).
 from __future__ import annotations
 
 from array import array
-from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 from kafkagroups.errors import InvalidLog
-from kafkagroups.groups.offsets import GROUP_ENDING_TYPES
 from kafkagroups.groups.replay import LogKeys, read_keys
 from kafkagroups.history.event import MIN_STEP_MS
 from kafkagroups.history.finding import (
@@ -53,13 +50,12 @@ from kafkagroups.history.finding import (
     list_names,
     time_or_none,
 )
-from kafkagroups.history.passes import Follower, Misplaced, Partition, list_readable
-from kafkagroups.history.stats import MovedOffset, PartitionStats, Stats, WriterRange
+from kafkagroups.history.passes import Misplaced, Partition, list_readable
+from kafkagroups.history.stats import MovedOffset, PartitionStats, Stats
 from kafkagroups.history.totals import MAX_STEPS, StepBack
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
-from kafkagroups.loading.partition_count import PartitionCountChange, PartitionsOf
-from kafkagroups.log.batch import Batch
+from kafkagroups.loading.partition_count import PartitionCountChange
 from kafkagroups.log.segment_file import DEFAULT_PARTITION_COUNT, base_offset_of, partition_for
 from kafkagroups.log.segments import Log
 from kafkagroups.records.releases import LARGE_DECOMPRESSED_RECORD, Dialect
@@ -144,26 +140,20 @@ def find_deleted_segments(partition: Partition) -> Iterator[Finding]:
         yield partition.finding(offset, "deleted_segments", what, command=command)
 
 
-def find_mixed_writers(partition: Partition) -> Iterator[Finding]:
+def find_foreign_records(partition: Partition) -> Iterator[Finding]:
     ranges = partition.counts.written_by_ranges
-    between: list[WriterRange] = []
-    """Older records between newer ones."""
-    for index, part in enumerate(ranges[1:], start=1):
-        newest = max(ranges[:index], key=lambda each: each.writers.since)
-        if part.writers.until > newest.writers.since:
-            continue
-        if not any(part.writers.until <= later.writers.since for later in ranges[index + 1 :]):
-            what = (
-                f"An older Kafka version ({part.versions.strip()}) wrote from offset {part.first} on, after a newer "
-                f"one ({newest.versions.strip()})."
-            )
-            yield partition.finding(part.first, "mixed_writers", what)
-            break
-        between.append(part)
-    if not between:
+    older_between = [
+        part
+        for index, part in enumerate(ranges)
+        if all(
+            any(part.writers.until <= other.writers.since for other in others)
+            for others in (ranges[:index], ranges[index + 1 :])
+        )
+    ]
+    if not older_between:
         return
-    first = between[0]
-    places = [f"{part.first}" if part.first == part.last else f"{part.first} to {part.last}" for part in between]
+    first = older_between[0]
+    places = [f"{part.first}" if part.first == part.last else f"{part.first} to {part.last}" for part in older_between]
     what = (
         f"Another program may have written the records at {list_names(places)} into the topic. They have the form "
         f"of an older Kafka version ({first.versions.strip()}), and a newer one wrote before and after them."
@@ -176,115 +166,110 @@ def find_mixed_writers(partition: Partition) -> Iterator[Finding]:
     yield partition.finding(first.first, "foreign_records", what, remedy)
 
 
-class ClockJump(Follower):
-    """Follows the batches around the largest step back in time, and finds which records are out of line.
+@dataclass
+class _OutOfLine:
+    """The records around the largest step back in time.
+
+    `late` and `early` are the offsets of neighbouring records whose times are too late, or too early. `returns` says
+    whether the times return to those before the step. `leader_epochs` are those of the early records and of their
+    neighbours, and `deleted` the groups of which late tombstones delete offsets.
+    """
+
+    late: array[int] = field(default_factory=lambda: array("q"))
+    early: array[int] = field(default_factory=lambda: array("q"))
+    returns: bool = False
+    leader_epochs: set[int] = field(default_factory=set)
+    deleted: set[str] = field(default_factory=set)
+
+
+def find_clock_jump(partition: Partition) -> Iterator[Finding]:
+    """Yield the finding about the largest step back in time.
 
     Either the records before the step are too late, or those from the step on are too early. If the times return to
     those before the step, the fewer records are out of line.
     """
+    step = max(partition.totals.steps, key=lambda step: step.newest_ms - step.timestamp_ms, default=None)
+    if step is None:
+        return
+    found = _read_around(partition, step)
+    size = describe_duration(step.newest_ms - step.timestamp_ms)
+    if found.returns and len(found.early) < len(found.late):
+        yield _describe_early(partition, found, describe_time(step.timestamp_ms), size)
+    elif found.late:
+        yield _describe_late(partition, found, step, size)
 
-    def __init__(self, partition: Partition) -> None:
-        self.partition = partition
-        self._step = max(partition.totals.steps, key=lambda step: step.newest_ms - step.timestamp_ms, default=None)
-        self._keys = LogKeys(partition.dialect)
-        self._late = array("q")
-        self._early = array("q")
-        """The offsets of neighbouring records whose times are too late, or too early."""
-        self._returns = False
-        self._leader_epochs: set[int] = set()
-        """Those of the records that are too early, and of their neighbours."""
-        self._deleted: Counter[str] = Counter()
-        """The number of the offsets whose tombstones are among the late records, by group id."""
-        self._groups: set[str] = set()
-        if self._step is not None:
-            self.producers = None
-            self.first_offset = self._step.after
-            self.last_offset = 2 * self._step.offset - self._step.after
 
-    def follow(self, batch: Batch) -> None:
-        step = self._step
-        assert step is not None
-        limit_ms = step.timestamp_ms + MIN_STEP_MS
-        if self._returns or (not self._late and batch.max_timestamp < limit_ms):
-            return
+def _read_around(partition: Partition, step: StepBack) -> _OutOfLine:
+    found = _OutOfLine()
+    keys = LogKeys(partition.dialect)
+    limit_ms = step.timestamp_ms + MIN_STEP_MS
+    for batch in partition.read(first_offset=step.after, last_offset=2 * step.offset - step.after):
+        if not found.late and batch.max_timestamp < limit_ms:
+            continue
         for record in list_readable(batch):
             if record.offset >= step.offset:
-                self._returns = self._returns or record.timestamp > step.newest_ms - MIN_STEP_MS
-                if not self._returns:
-                    self._early.append(record.offset)
-            elif self._late or (record.offset > step.after and record.timestamp >= limit_ms):
-                self._late.append(record.offset)
+                found.returns = found.returns or record.timestamp > step.newest_ms - MIN_STEP_MS
+                if not found.returns:
+                    found.early.append(record.offset)
+            elif found.late or (record.offset > step.after and record.timestamp >= limit_ms):
+                found.late.append(record.offset)
         if batch.next_offset >= step.offset:
-            self._leader_epochs.add(batch.partition_leader_epoch)
-        for group_id, key, record in read_keys(batch, self._keys):
-            if record.value is None and self._late and self._late[0] <= record.offset <= self._late[-1]:
-                if key.partition is not None:
-                    self._deleted[group_id] += 1
-                elif key.decoded.type in GROUP_ENDING_TYPES:
-                    self._groups.add(group_id)
+            found.leader_epochs.add(batch.partition_leader_epoch)
+        for group_id, key, record in read_keys(batch, keys) if found.late else ():
+            if record.value is None and key.partition is not None and found.late[0] <= record.offset <= found.late[-1]:
+                found.deleted.add(group_id)
+        if found.returns:
+            break
+    return found
 
-    def find(self) -> Iterator[Finding]:
-        step = self._step
-        if step is None or not self._late:
-            return
-        size = describe_duration(step.newest_ms - step.timestamp_ms)
-        if self._returns and len(self._early) < len(self._late):
-            yield self._describe_early(describe_time(step.timestamp_ms), size)
-        else:
-            yield self._describe_late(step, size)
 
-    def _describe_early(self, time: str, size: str) -> Finding:
-        what = (
-            f"The records from offset {self._early[0]} to {self._early[-1]} have times such as {time}. The records "
-            f"before and after them are {size} later. The coordinator sets these times."
+def _describe_early(partition: Partition, found: _OutOfLine, time: str, size: str) -> Finding:
+    first = found.early[0]
+    last = found.early[-1]
+    what = (
+        f"The records from offset {first} to {last} have times such as {time}. The records before and after them are "
+        f"{size} later. The coordinator sets these times."
+    )
+    if len(found.leader_epochs) == 1:
+        what += (
+            " The same leader appended their neighbours, so its clock was right, and another program wrote these "
+            "records into the topic, with a time of its own."
         )
-        first = self._early[0]
-        until = self._early[-1] + 1
-        command = ["kafkagroups", "dump", self.partition.log.path, "--from", str(first), "--until", str(until)]
-        if len(self._leader_epochs) == 1:
-            what += (
-                " The same leader appended their neighbours, so its clock was right, and another program wrote these "
-                "records into the topic, with a time of its own."
-            )
-            remedy = "Find the program, and take away its right to write to __consumer_offsets. This shows its records:"
-        else:
-            what += " So the clock of the broker that led the partition then was wrong, or another program wrote them."
-            remedy = "Compare the clocks of all brokers, and correct the one that is wrong. This shows the records:"
-        return self.partition.finding(first, "clock_jump", what, remedy, command=command)
+        remedy = "Find the program, and take away its right to write to __consumer_offsets. This shows its records:"
+    else:
+        what += " So the clock of the broker that led the partition then was wrong, or another program wrote them."
+        remedy = "Compare the clocks of all brokers, and correct the one that is wrong. This shows the records:"
+    command = ["kafkagroups", "dump", partition.log.path, "--from", str(first), "--until", str(last + 1)]
+    return partition.finding(first, "clock_jump", what, remedy, command=command)
 
-    def _describe_late(self, step: StepBack, size: str) -> Finding:
-        what = (
-            f"The records from offset {self._late[0]} to {self._late[-1]} have times up to "
-            f"{describe_time(step.newest_ms)}. But record {step.offset} after them has the time "
-            f"{describe_time(step.timestamp_ms)}, {size} earlier. The coordinator sets these times. So a broker's "
-            "clock was wrong, or records of a copied log are here."
+
+def _describe_late(partition: Partition, found: _OutOfLine, step: StepBack, size: str) -> Finding:
+    first = found.late[0]
+    what = (
+        f"The records from offset {first} to {found.late[-1]} have times up to {describe_time(step.newest_ms)}. But "
+        f"record {step.offset} after them has the time {describe_time(step.timestamp_ms)}, {size} earlier. The "
+        "coordinator sets these times. So a broker's clock was wrong, or records of a copied log are here."
+    )
+    steps = len(partition.totals.steps)
+    if steps > 1:
+        count = f"at least {MAX_STEPS}" if steps == MAX_STEPS else str(steps)
+        what += f" This is the largest of {count} steps back in time."
+    command = None
+    remedy = "Compare the clocks of all brokers first, and correct the one that is wrong."
+    if found.deleted:
+        what += (
+            f" In this range, offsets of {count_of(len(found.deleted), 'group')} were deleted "
+            f"({list_groups(found.deleted)}): with a wrong clock, the check for expired offsets deletes new ones, too."
         )
-        steps = len(self.partition.totals.steps)
-        if steps > 1:
-            count = f"at least {MAX_STEPS}" if steps == MAX_STEPS else str(steps)
-            what += f" This is the largest of {count} steps back in time."
-        command = None
-        remedy = "Compare the clocks of all brokers first, and correct the one that is wrong."
-        if self._deleted or self._groups:
-            what += (
-                f" In this range, {count_of(self._deleted.total(), 'offset')} and "
-                f"{count_of(len(self._groups), 'group')} were deleted ({list_groups({*self._deleted, *self._groups})})."
-                " With a wrong clock, the check for expired offsets deletes offsets that are not old."
-            )
-            until = ("--until", str(self._late[0]))
-            command = ["kafkagroups", "load", self.partition.log.path, *self.partition.rule_options, *until]
-            remedy += (
-                " Before these groups start again, set the offsets that should not have expired. If a group has "
-                "committed since, read its timeline first: setting it back repeats what came later. This shows the "
-                "offsets before the range:"
-            )
-        else:
-            remedy += " If a clock is still ahead, the next check can delete the offsets of groups without members."
-        return self.partition.finding(self._late[0], "clock_jump", what, remedy, command=command)
-
-
-RULES = (find_deleted_segments, find_mixed_writers)
-"""The rules that need no second pass."""
+        command = ["kafkagroups", "load", partition.log.path, *partition.rule_options, "--until", str(first)]
+        remedy += (
+            " Before these groups start again, set the offsets that should not have expired. If a group has "
+            "committed since, read its timeline first: setting it back repeats what came later. This shows the "
+            "offsets before the range:"
+        )
+    else:
+        remedy += " If a clock is still ahead, the next check can delete the offsets of groups without members."
+    return partition.finding(first, "clock_jump", what, remedy, command=command)
 
 
 def find_misplaced(logs: Sequence[Log], groups: Groups) -> tuple[dict[int | None, Misplaced], bool]:
@@ -322,19 +307,7 @@ def _find_count(groups: Groups) -> int | None:
     candidates = [*([len(numbers)] if has_all else []), *([DEFAULT_PARTITION_COUNT] if is_below_default else [])]
     places = groups.partitions_of.items()
     fitting = (count for count in candidates if all(partition_for(name, count) in found for name, found in places))
-    are_exchanged = has_all and _are_exchanged(groups.partitions_of, len(numbers))
-    return next(fitting, len(numbers) if are_exchanged else None)
-
-
-def _are_exchanged(partitions_of: PartitionsOf, count: int) -> bool:
-    """Return whether each partition with foreign groups has those of one other partition, which has its groups."""
-    homes: defaultdict[int, set[int]] = defaultdict(set)
-    for name, numbers in partitions_of.items():
-        home = partition_for(name, count)
-        for number in numbers:
-            if number is not None and number != home:
-                homes[number].add(home)
-    return all(len(found) == 1 and homes.get(min(found)) == {number} for number, found in homes.items())
+    return next(fitting, None)
 
 
 def _find_same(log: Log, other: Log) -> int | None:
@@ -416,3 +389,6 @@ def find_moved_offsets(topic: OpenTopic, change: PartitionCountChange) -> list[M
         old, new = ({} if groups is None or group not in groups else groups[group].offsets for groups in loads)
         moved += [MovedOffset(group, key, old.get(key), new.get(key)) for key in sorted({*old, *new})]
     return moved
+
+
+RULES = (describe_misplaced, find_clock_jump, find_deleted_segments, find_foreign_records)

@@ -1,10 +1,8 @@
-"""The two passes over a log, the base of the rules that find something wrong, and the refusal of foreign logs.
+"""What a rule can ask about a partition, and the refusal of foreign logs.
 
-The first pass is a load that is observed. It decides what the second pass must look at, for example the producers whose
-transaction is still open. If all followers of the second pass name their producers, the native engine finds the
-batches; otherwise the log is read in plain Python.
-
-A rule is a function of what the first pass has counted and loaded; one that needs batches as well is a `Follower`.
+A rule is a function of a partition that finds something wrong. It asks what the load has counted, and that decides
+whether it has to read batches, too, for example those of a producer whose transaction is still open. Most logs need no
+such reading.
 
 A coordinator skips most records of an ordinary topic or of KRaft's metadata, so a finding about such a log would have a
 remedy that damages a log that is fine. Therefore it is refused.
@@ -14,7 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -35,56 +33,12 @@ from kafkagroups.records.releases import CHECKED_VERSIONS, DEFAULT_DIALECT, Dial
 from kafkagroups.records.serde import RECORD_TYPES, ControlType, decode_control_key, decode_key
 
 
-class Follower:
-    """What a second pass feeds: batches from `first_offset` to the one that begins at `last_offset`.
-
-    `producers` are the ids of the producers whose batches it gets. None: all batches. Empty: it needs no pass.
-    """
-
-    producers: Collection[int] | None = ()
-    first_offset = MIN_INT64
-    last_offset = MAX_INT64
-
-    def follow(self, batch: Batch) -> None:
-        """Take the next batch. Its records can be unreadable."""
-
-    def find(self) -> Iterable[Finding]:
-        """Return the findings after the last batch. A follower that only counts has none."""
-        return ()
-
-
 def list_readable(batch: Batch) -> tuple[LogRecord, ...]:
     """The records of a batch; none if they cannot be read, which the load has found, too."""
     try:
         return batch.records
     except BadBytes:
         return ()
-
-
-def read_again(log: Log, followers: Sequence[Follower], engine: Engine) -> None:
-    """Read a log for followers. Segments that none of them needs are not opened."""
-    active = [follower for follower in followers if follower.producers is None or follower.producers]
-    if not active:
-        return
-    bases = [base_offset_of(segment) for segment in log.segments]
-    last_offset = max(follower.last_offset for follower in active)
-    # A transaction can begin right after the end of another one, which is in the segment before.
-    first = max(0, bisect_right(bases, min(follower.first_offset for follower in active)) - 2)
-    end = max(1, bisect_right(bases, last_offset))
-    part = log.select_ranges({segment: log.ranges.get(segment, WHOLE_FILE) for segment in log.segments[first:end]})
-    part.skips_damage = log.skips_damage
-    reading = None
-    if engine.name == "compiled" and all(follower.producers is not None for follower in active):
-        producers = {number for follower in active for number in follower.producers or ()}
-        stop = Stop(until_offset=last_offset + 1)
-        reading = native.read_if_possible(part, DEFAULT_DIALECT, stop, producers=producers)
-    for batch in part if reading is None else native.read_batches_at(part, reading.found_batches()[0]):
-        if batch.base_offset > last_offset:
-            return
-        for follower in active:
-            is_wanted = follower.producers is None or batch.producer_id in follower.producers
-            if is_wanted and batch.base_offset <= follower.last_offset:
-                follower.follow(batch)
 
 
 @dataclass
@@ -106,11 +60,13 @@ class Partition:
     `groups` is the load of all partitions, `parts` are the parts of its groups, and `loaded` says how the load of this
     partition ended. `totals` and `counts` are what its records come to, `by_group` those of each group id, and
     `commits` counts the offset records with a value. `returned` are groups that committed to a topic again after all
-    their offsets of it were deleted, once or twice. `misplaced` are its groups that belong to other partitions.
+    their offsets of it were deleted, once or twice. `misplaced` are its groups that belong to
+    other partitions.
     """
 
     log: Log
     dialect: Dialect
+    engine: Engine
     groups: Groups
     loaded: LoadedPartition
     parts: Mapping[str, GroupParts]
@@ -120,6 +76,30 @@ class Partition:
     commits: Counter[str]
     returned: set[str]
     misplaced: Misplaced | None = None
+
+    def read(
+        self, producers: Collection[int] | None = None, first_offset: int = MIN_INT64, last_offset: int = MAX_INT64
+    ) -> Iterator[Batch]:
+        """Read the batches from an offset to the one that begins at `last_offset`, of some producers or of all.
+
+        Their records can be unreadable. Segments that are not needed are not opened.
+        """
+        log = self.log
+        bases = [base_offset_of(segment) for segment in log.segments]
+        # A transaction can begin right after the end of another one, which is in the segment before.
+        first = max(0, bisect_right(bases, first_offset) - 2)
+        end = max(1, bisect_right(bases, last_offset))
+        part = log.select_ranges({segment: log.ranges.get(segment, WHOLE_FILE) for segment in log.segments[first:end]})
+        part.skips_damage = log.skips_damage
+        reading = None
+        if self.engine.name == "compiled" and producers is not None:
+            stop = Stop(until_offset=last_offset + 1)
+            reading = native.read_if_possible(part, DEFAULT_DIALECT, stop, producers=set(producers))
+        for batch in part if reading is None else native.read_batches_at(part, reading.found_batches()[0]):
+            if batch.base_offset > last_offset:
+                return
+            if producers is None or batch.producer_id in producers:
+                yield batch
 
     @property
     def number(self) -> int | None:

@@ -22,23 +22,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from functools import cache, partial
 from itertools import chain
 from typing import Any, NamedTuple
 
 from kafkagroups.coordinator.logs import find_truncation_offset
-from kafkagroups.errors import BadBytes
-from kafkagroups.groups.replay import LogKeys, read_control_type, read_keys
 from kafkagroups.history.finding import count_of
 from kafkagroups.loading.groups import Groups, description_json, offsets_json, pending_json
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.fork import Fork, find_fork, read_topic_id
-from kafkagroups.log.segments import Log, Stop
-from kafkagroups.records.releases import Dialect
+from kafkagroups.log.segments import Stop
 
 _FIELDS = {
     "groups": ("type", "state", "protocol_type", "protocol", "members"),
@@ -185,9 +180,7 @@ class Change(NamedTuple):
     """An answer that the replicas changed after the fork, or that differs.
 
     `table` is "groups", "offsets" or "pending". `key` is the topic partition; "" in the table "groups". The values are
-    those of `load --json`; None means no answer. `before` is the older replica's answer before the fork. `ended_by`
-    names the record of the older replica that deleted the answer, or the marker that ended the transaction, for example
-    "tombstone 248"; "" if there is none.
+    those of `load --json`; None means no answer. `before` is the older replica's answer before the fork.
     """
 
     table: str
@@ -197,7 +190,6 @@ class Change(NamedTuple):
     a: Any
     b: Any
     healing: Healing
-    ended_by: str = ""
 
     @property
     def is_healed(self) -> bool:
@@ -286,12 +278,11 @@ def compare_replicas(topics: tuple[OpenTopic, OpenTopic], loads: tuple[Groups, G
         truncation = result.truncations[partition]
         until_fork = replace(topics[0], stop=Stop(fork.batch_offset, stop.until_time))
         sides = [
-            _Side(until_fork.part(log).load() if branch.only else loaded, loaded, log)
+            _Side(until_fork.part(log).load() if branch.only else loaded, loaded)
             for log, branch, loaded in zip((log, other), (fork.a, fork.b), loads, strict=True)
         ]
         older, newer = sides if truncation.newer == "b" else reversed(sides)
-        ends = partial(_find_ends, older.log, fork.offset, topics[0].dialect)
-        result.changes[partition] = list(_find_changes(partition, older, newer, truncation.newer, cache(ends)))
+        result.changes[partition] = list(_find_changes(partition, older, newer, truncation.newer))
     return result
 
 
@@ -324,20 +315,13 @@ def _find_truncation(fork: Fork, newer: str | None = None) -> Truncation:
 
 
 class _Side(NamedTuple):
-    """One replica: the loads of its log before the fork and of its whole log, and the log."""
+    """One replica: the loads of its log before the fork and of its whole log."""
 
     before: Groups
     after: Groups
-    log: Log
 
 
-_Ends = dict[object, str]
-"""The tombstones by group id and topic partition ("" for the group), and the markers by producer id, after the fork."""
-
-
-def _find_changes(
-    partition: int | None, older_side: _Side, newer_side: _Side, newer_name: str, find_ends: Callable[[], _Ends]
-) -> Iterator[Change]:
+def _find_changes(partition: int | None, older_side: _Side, newer_side: _Side, newer_name: str) -> Iterator[Change]:
     """Yield the answers of one partition that the replicas changed after the fork, or that differ."""
     loads = (older_side.before, newer_side.before, older_side.after, newer_side.after)
     group_ids = {name for loaded in loads[2:] for name, numbers in loaded.partitions_of.items() if partition in numbers}
@@ -349,15 +333,9 @@ def _find_changes(
             if committed is not None and not is_same("offsets", committed, committed_before):
                 is_later = committed["offset"] >= max(commit["offset"] for commit in older)
                 healing = Healing.HEALED if is_later else healing
-        ended_by = ""
-        if older is None and healing in (Healing.BACK, Healing.LOST):
-            places: list[object] = [(group_id, key), (group_id, "")]
-            if table == "pending":
-                places = [commit["producer_id"] for commit in newer]
-            ended_by = next((find_ends()[place] for place in places if place in find_ends()), "")
         if healing is not None:
             a, b = (newer, older) if newer_name == "a" else (older, newer)
-            yield Change(table, group_id, key, before, a, b, healing, ended_by)
+            yield Change(table, group_id, key, before, a, b, healing)
 
 
 def _judge(table: str, before: Any, older: Any, newer_before: Any, newer: Any) -> Healing | None:
@@ -374,19 +352,3 @@ def _judge(table: str, before: Any, older: Any, newer_before: Any, newer: Any) -
         return Healing.BACK
     is_behind = table == "offsets" and newer and newer["offset"] < older["offset"]
     return Healing.BEHIND if is_behind else Healing.HEALED
-
-
-def _find_ends(log: Log, fork_offset: int, dialect: Dialect) -> _Ends:
-    ends: _Ends = {}
-    keys = LogKeys(dialect)
-    with suppress(BadBytes):
-        for batch in log:
-            if batch.last_offset < fork_offset:
-                continue
-            # The first marker ends what was pending at the fork.
-            for record in batch.records[:1] if batch.is_control else ():
-                ends.setdefault(batch.producer_id, f"{read_control_type(record).name.lower()} marker {record.offset}")
-            for group_id, key, record in read_keys(batch, keys):
-                if record.value is None:
-                    ends[group_id, "" if key.partition is None else str(key.partition)] = f"tombstone {record.offset}"
-    return ends

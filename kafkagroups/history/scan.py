@@ -1,7 +1,7 @@
 """Loads a topic and counts its records in one pass: `stats`, `check` and `report` are questions to the result.
 
 The native engine counts while it folds a log, and otherwise an observer of the readable engine (totals.py). What only
-the load can decide is looked up in a second pass (passes.py). Then the rules are asked.
+the load can decide is looked up in the log again (passes.py). Then the rules are asked.
 
 Storms, skips, two writers, and a partition that is not given back need the history of a group, and to replay it costs
 much more than to count its records. So only the groups that the totals name are replayed, because they rebalance often,
@@ -22,13 +22,13 @@ from kafkagroups.history.event import describe_skips, join_skips
 from kafkagroups.history.fates import ObservedLoad
 from kafkagroups.history.finding import Finding, count_of, describe_time, sort_findings
 from kafkagroups.history.group_log import GroupLog, load_group_logs
-from kafkagroups.history.passes import Partition, read_again, refuse_foreign_log
+from kafkagroups.history.passes import Partition, refuse_foreign_log
 from kafkagroups.history.stats import WRITER, Count, PartitionStats, Stats, sort_rows
 from kafkagroups.history.storms import find_storms
 from kafkagroups.history.timeline import build_history, find_waiting_members
 from kafkagroups.history.totals import OFFSET_TYPES, Observed, take_totals
-from kafkagroups.history.transactions import EndlessCommits, TransactionDetails, find_hanging
-from kafkagroups.history.writers import VersionCounter, WriterCounter, WriterRanges
+from kafkagroups.history.transactions import add_details, find_endless_commits, find_hanging
+from kafkagroups.history.writers import count_versions, count_writers, find_ranges
 from kafkagroups.loading import native
 from kafkagroups.loading.groups import Answers, GroupParts
 from kafkagroups.loading.load import OpenTopic, WholeTopic
@@ -60,16 +60,6 @@ def choose_watched(partition: Partition, max_records: int) -> tuple[list[str], l
     return chosen, left_out, max_records
 
 
-def watch_groups(partition: Partition, topic: OpenTopic, stats: Stats, names: list[str]) -> Iterator[Finding]:
-    """Yield the findings about the groups of a partition that are worth a replay.
-
-    Whether a member has waited for long depends on the newest time of all logs, so these findings go to `stats`.
-    """
-    _, logs = load_group_logs(topic.part(partition.log), names) if names else (None, {})
-    for log in logs.values():
-        yield from _replay(partition, log, stats)
-
-
 def _find_unrevoked(partition: Partition) -> Iterator[str]:
     for group_id, parts in partition.parts.items():
         group = parts.group
@@ -79,7 +69,11 @@ def _find_unrevoked(partition: Partition) -> Iterator[str]:
                 yield group_id
 
 
-def _replay(partition: Partition, log: GroupLog, stats: Stats) -> Iterator[Finding]:
+def watch_group(partition: Partition, log: GroupLog, stats: Stats) -> Iterator[Finding]:
+    """Yield the findings about a group of a partition that is worth a replay.
+
+    Whether a member has waited for long depends on the newest time of all logs, so these findings go to `stats`.
+    """
     history = build_history(log, partition.number, partition.loaded.start_offset)
     group = log.group
     command = ["kafkagroups", "timeline", partition.log.path, *partition.rule_options, f"--group={group}"]
@@ -92,7 +86,7 @@ def _replay(partition: Partition, log: GroupLog, stats: Stats) -> Iterator[Findi
             what = f"Group {group}: {waiting.what}"
             found = find(waiting.offset, "unrevoked_partition", what, topic_partition=waiting.partitions[0])
             stats.waiting.append((waiting.since_ms, found))
-    stats.recreated += [(partition.number, group, sign) for sign in history.offsets.recreated.values()]
+    stats.recreated += [(partition.number, group, sign) for sign in history.recreated.values()]
     skips = join_skips(history.events)
     if skips:
         first = skips[0][0]
@@ -100,7 +94,7 @@ def _replay(partition: Partition, log: GroupLog, stats: Stats) -> Iterator[Findi
         more = f" There are {count_of(sum(map(len, skips[1:])), 'more skip')}." if len(skips) > 1 else ""
         what = f"Group {group} has skipped records{time}: {describe_skips(skips[0])}{more}"
         yield find(first.offset, "skipped_records", what, topic_partition=first.topic_partition)
-    for position in history.offsets.positions.values():
+    for position in history.positions.values():
         if position.has_two_writers and position.rereads:
             what = f"Group {group}: {position.describe_rewound()}"
             yield find(position.record, "two_writers", what, topic_partition=position.topic_partition)
@@ -109,8 +103,8 @@ def _replay(partition: Partition, log: GroupLog, stats: Stats) -> Iterator[Findi
 
 MAX_BYTES_IN_MEMORY = 32 * 2**20
 """Logs up to this size together are read from the disk once. What needs further readings then reads from memory."""
-RULES = (*load_rules.RULES, partition_rules.describe_misplaced, *group_rules.RULES, *partition_rules.RULES)
-"""What is asked about each partition, apart from the rules that follow the second pass."""
+RULES = (*load_rules.RULES, find_endless_commits, *group_rules.RULES, *partition_rules.RULES)
+"""What is asked about each partition, apart from whether it loads."""
 
 
 def count_logs(topic: OpenTopic, by: str = "group") -> Stats:
@@ -146,7 +140,7 @@ class CountedTopic:
         self.topic_partitions = replace(topic_partitions, changed=None) if is_explained else topic_partitions
 
     def read_stats(self, *, watches_groups: bool = True) -> Iterator[Stats]:
-        """Yield the statistics of each log, after a second pass over it if something needs one.
+        """Yield the statistics of each log. Its batches are read again only if something needs them.
 
         `watches_groups` adds the findings that need the history of a group.
         """
@@ -157,25 +151,19 @@ class CountedTopic:
         for log in self.topic.logs:
             stats = Stats(self.by, problems=problems[log.partition])
             partition = self._count(log, stats, parts, answers)
-            details = TransactionDetails(partition)
-            ranges = WriterRanges(partition)
-            version_counter = VersionCounter()
-            writers = WriterCounter(partition.dialect)
-            failure = load_rules.FailedLoad(partition)
-            followers = [details, ranges, failure, EndlessCommits(partition), partition_rules.ClockJump(partition)]
-            followers += [version_counter] if self.by == "type" else []
-            followers += [writers] if self.by == WRITER else []
-            read_again(log, followers, self.topic.chosen_engine)
-            partition.counts.written_by_ranges = ranges.finish()
-            stats.value_versions = version_counter.counts
-            stats.writers = writers.finish(log.partition)
+            add_details(partition)
+            partition.counts.written_by_ranges = find_ranges(partition)
+            stats.value_versions = count_versions(partition) if self.by == "type" else {}
+            stats.writers = count_writers(partition) if self.by == WRITER else []
             stats.known_groups = group_rules.list_known_groups(partition)
-            found = (*(follower.find() for follower in followers), *(find(partition) for find in RULES))
+            failure = load_rules.FailedLoad(partition)
+            stats.groups_lost = {log.partition: failure.lost}
+            found = [failure.find(), *(find(partition) for find in RULES)]
             if watches_groups:
                 names, stats.unwatched, self._watched_left = choose_watched(partition, self._watched_left)
-                found = (*found, watch_groups(partition, self.topic, stats, names))
+                logs = load_group_logs(self.topic.part(log), names)[1] if names else {}
+                found += [watch_group(partition, group_log, stats) for group_log in logs.values()]
             stats.findings = list(chain.from_iterable(found))
-            stats.groups_lost = {log.partition: failure.lost}
             yield stats
 
     def _count(self, log: Log, stats: Stats, parts: dict[str, GroupParts], answers: Answers) -> Partition:
@@ -207,12 +195,12 @@ class CountedTopic:
         counts.bytes = sum(segment.bytes for segment in totals.segments)
         partition_rules.read_cleaner_times(log, counts)
         misplaced = self._misplaced.get(log.partition)
-        rules = self.topic.dialect
+        reading = (log, self.topic.dialect, self.topic.chosen_engine)
         max_records = max(MAX_RETURNED_RECORDS, loaded.records // 50)
         few = sorted(group for group in returned if by_group[group].records <= max_records)[: self._returned_left]
         self._returned_left -= len(few)
         counters = (counts, by_group, commits)
-        return Partition(log, rules, self.groups, loaded, parts, totals, *counters, {*few}, misplaced)
+        return Partition(*reading, self.groups, loaded, parts, totals, *counters, {*few}, misplaced)
 
     def sum_stats(self, *, watches_groups: bool = True) -> Stats:
         stats = Stats(self.by, topic_partitions=self.topic_partitions)

@@ -432,11 +432,6 @@ def sort_rows(stats: Stats) -> list[tuple[object, Count]]:
     return sorted(stats.rows.items(), key=lambda row: (-row[1].bytes, str(row[0])))
 
 
-def sort_moved(moved: Sequence[MovedOffset]) -> list[MovedOffset]:
-    """Those that a broker can lose stand first."""
-    return sorted(moved, key=lambda offset: not offset.is_newest_old)
-
-
 def _partition_json(partition: PartitionStats) -> dict[str, Any]:
     fields = asdict(partition)
     del fields["in_partitions"]  # It only repeats the partition's own number.

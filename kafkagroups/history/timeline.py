@@ -16,19 +16,19 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, groupby, pairwise
+from itertools import accumulate, groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.group import CONSUMER
 from kafkagroups.groups.modern_group import MEMBER_STATES, AnyGroup
-from kafkagroups.groups.offsets import CLASSIC_GROUP_TYPE, TopicPartition
+from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.helpers import MAX_INT64
 from kafkagroups.history.event import Cause, Event, Position, event_json, finish_positions, sort_rewound
 from kafkagroups.history.finding import count_of, describe_duration, describe_time, list_groups, list_names, name_record
-from kafkagroups.history.group_events import MEMBERS, NOTHING, GroupEvents, add_to_sentence
-from kafkagroups.history.group_log import GroupHistory, GroupLog, GroupRecord, Marker, Step, load_group_logs
+from kafkagroups.history.group_events import NOTHING, PARTITION_METADATA, add_to_sentence
+from kafkagroups.history.group_log import GroupHistory, GroupLog, GroupRecord, Marker, load_group_logs
 from kafkagroups.history.group_rules import find_expiry_in_use, find_unowned
 from kafkagroups.history.offset_events import OffsetEvents
 from kafkagroups.history.passes import refuse_foreign_log
@@ -58,15 +58,18 @@ MIN_SILENCE_MS = 30_000
 def describe_gap(
     partition: int | None,
     hole: Hole,
-    later: Collection[GroupRecord],
+    later: Collection[object],
     start_offset: int,
     replaced: int | None,
     damaged: Sequence[Gap],
 ) -> Event:
-    """Return the event of a hole. `later` are the first records of the keys that are only behind it, and `replaced` is
-    the offset of a record that another one before the hole has replaced. `damaged` are the damaged bytes of the log.
+    """Return the event of a hole.
+
+    `later` are the keys that are only behind it, and `replaced` is the offset of a record that another one before the
+    hole has replaced. `damaged` are the damaged bytes of the log.
     """
-    what = f"{_describe_range(hole, start_offset)}; {_describe_missing(later)}."
+    gone = "" if later else ", of this group only deleted or aborted ones"
+    what = f"{_describe_range(hole, start_offset)}{gone}."
     if replaced is not None:
         what = (
             f"{count_of(hole.missing, 'record')} missing in {hole.first} to {hole.last}, and not by a cleaning of "
@@ -89,21 +92,6 @@ def _describe_range(hole: Hole, start_offset: int) -> str:
     begin = f"The log begins at {start_offset}" if before_start else ""
     cleaned = f"{count_of(removed, 'record')} cleaned away in {max(hole.first, start_offset)} to {hole.last}"
     return ", ".join(filter(None, [begin, cleaned if removed else ""]))
-
-
-def _describe_missing(later: Collection[GroupRecord]) -> str:
-    partitions = [record.key for record in later if record.is_offset]
-    names = list(dict.fromkeys(_name_records(record) for record in later if not record.is_offset))
-    if partitions:
-        names.append(f"commits of {list_names(partitions)}")
-    return f"perhaps older {' and '.join(names)}" if names else "of this group only deleted or aborted ones"
-
-
-def _name_records(record: GroupRecord) -> str:
-    if record.type == CLASSIC_GROUP_TYPE:
-        is_first = record.value is None or record.value.generation == 0
-        return "records of the group" if is_first else f"generations than {record.value.generation}"
-    return "members" if record.type in MEMBERS else "epochs and assignments"
 
 
 def _name_offsets(gap: Gap) -> str:
@@ -205,8 +193,7 @@ def build_timeline(topic: OpenTopic, group: str, question: Question, *, shows_al
         history = build_history(group_log, partition, loaded.start_offset, gaps, question.retention_ms)
         _name_deleted_with(topic, group, history.events)
         all_events += add_storms(history.events)
-        members = history.group.state.find_members_by_partition(history.offsets.topic_ids)
-        positions = finish_positions(history.offsets.positions.values(), members)
+        positions = finish_positions(history.positions.values(), history.group.find_members_by_partition())
         timeline.positions += [each for each in positions if question.selects(each.topic_partition)]
         timeline.waiting += [each.what for each in find_waiting_members(history)]
     timeline.rewound = sort_rewound(timeline.positions)
@@ -308,11 +295,10 @@ def find_waiting_members(history: PartitionHistory) -> Iterator[WaitingMember]:
     (GroupMetadataManager.scheduleConsumerGroupRebalanceTimeout, 4.3.1).
     """
     group = history.group.state
-    names = {topic_id: name for name, topic_id in {**group.topic_ids, **history.offsets.topic_ids}.items()}
     owners = {key: member_id for member_id, keys in group.assigned.items() for key in keys}
 
     def name_partition(topic_id: str, number: int) -> str:
-        return f"{names.get(topic_id, topic_id)}-{number}"
+        return f"{history.group.name_topic(topic_id)}-{number}"
 
     def name_held(key: tuple[str, int]) -> str:
         owner = group.members.get(owners[key])
@@ -341,14 +327,8 @@ def find_waiting_members(history: PartitionHistory) -> Iterator[WaitingMember]:
         yield WaitingMember(begin.offset, begin.timestamp, partitions, what)
 
 
-class PartitionHistory:
+class PartitionHistory(OffsetEvents):
     """The group and its offsets in one partition, after some records of the log."""
-
-    def __init__(self, steps: Sequence[Step], offsets: OffsetEvents) -> None:
-        self.steps = steps
-        self.group = offsets.group
-        self.offsets = offsets
-        self.events: list[Event] = []
 
     def apply_batch(self, records: list[GroupRecord]) -> Iterator[Event]:
         runs = [list(run) for _, run in groupby(records, key=lambda each: each.is_offset and (each.value is None,))]
@@ -365,7 +345,7 @@ class PartitionHistory:
                     yield event
             elif run[0].value is not None:
                 for record in run:
-                    yield from self.offsets.commit(record)
+                    yield from self.commit(record)
             else:
                 events = list(self._delete_offsets(run, deletes_group=any(each.ends_group for each in following)))
                 yield from events
@@ -374,10 +354,10 @@ class PartitionHistory:
                     group_cause = Cause.EXPIRED
 
     def _delete_offsets(self, tombstones: list[GroupRecord], *, deletes_group: bool) -> Iterator[Event]:
-        had_offsets = self.offsets.has_offsets()
-        yield from self.offsets.delete(tombstones, deletes_group=deletes_group)
-        has_group = self.group.state.type is not None or self.offsets.has_offsets()
-        if self.offsets.is_classic and had_offsets and not has_group and not deletes_group:
+        had_offsets = self.has_offsets()
+        yield from self.delete(tombstones, deletes_group=deletes_group)
+        has_group = self.group.state.type is not None or self.has_offsets()
+        if self.is_classic and had_offsets and not has_group and not deletes_group:
             what = "The group has no offset and no group record left."
             yield self.group.make_event(tombstones[-1], "deleted", what)
 
@@ -388,11 +368,11 @@ class PartitionHistory:
         since = f", {describe_duration(age_ms)} after its last member left" if age_ms >= 0 else ""
         what = f"The group was deleted with {count_of(len(keys), 'offset')}{since}: {list_names(keys)}"
         # The classic coordinator deletes the group in the same batch if the topic of its last offsets is deleted.
-        can_be_topic = self.offsets.is_classic and len({key.topic for key in keys}) == 1 and not can_expire
+        can_be_topic = self.is_classic and len({key.topic for key in keys}) == 1 and not can_expire
         return f"{what}, or with the topic." if can_be_topic else f"{what}."
 
     def _describe_deletion(self, *, had_state: bool) -> str:
-        if self.offsets.has_offsets():
+        if self.has_offsets():
             return "The group was deleted without its offsets."
         if not had_state:
             return "A tombstone of the group, without a group record in the log."
@@ -409,18 +389,19 @@ def build_history(
     record did is told by the coordinator that wrote it.
     """
     steps = log.steps.get(partition, [])
-    offsets = OffsetEvents(GroupEvents(partition), retention_ms)
+    history = PartitionHistory(partition, retention_ms)
     classic_ranges = log.find_classic_ranges(partition)
     firsts = [first for first, _ in classic_ranges]
-    history = PartitionHistory(steps, offsets)
-    later: dict[object, GroupRecord] = {}
-    """The first records of the keys that have none so far."""
+    later: set[object] = set()
+    """The keys that have no record so far."""
     seen: dict[object, int] = {}
     """The offset of the newest record of each key, without those of transactions, which can have been aborted."""
     replaced: int | None = None
     for step in steps:
         if isinstance(step, GroupRecord):
-            later.setdefault((step.type, step.record.key), step)
+            later.add((step.type, step.record.key))
+            if step.type == PARTITION_METADATA and step.value is not None:
+                history.group.topic_names |= {topic.topic_id: topic.topic_name for topic in step.value.topics}
             topic_id = getattr(step.value, "topic_id", UUID.default)
             if topic_id != UUID.default:
                 history.group.topic_names[topic_id] = step.key.topic
@@ -431,29 +412,29 @@ def build_history(
     earliest = [*accumulate((MAX_INT64 if time == NO_TIMESTAMP else time for time in reversed(times)), min)]
     for _, run in groupby(steps, key=lambda step: getattr(step, "batch_offset", id(step))):
         first, *_ = batch = list(run)
-        offsets.next_ms = earliest[-1]
+        history.next_ms = earliest[-1]
         del earliest[-len(batch) :]
         place = first.first if isinstance(first, Hole) else first.offset
-        offsets.is_classic = classic_ranges[max(0, bisect_right(firsts, place) - 1)][1]
+        history.is_classic = classic_ranges[max(0, bisect_right(firsts, place) - 1)][1]
         if isinstance(first, Hole):
-            events.append(describe_gap(partition, first, later.values(), start_offset, replaced, gaps))
-            offsets.note_hole()
+            events.append(describe_gap(partition, first, later, start_offset, replaced, gaps))
+            history.note_hole()
         elif isinstance(first, Marker):
-            events += offsets.end_transaction(first)
+            events += history.end_transaction(first)
         else:
             records = [step for step in batch if isinstance(step, GroupRecord)]
             for record in records:
                 key = (record.type, record.record.key)
-                later.pop(key, None)
+                later.discard(key)
                 if not record.is_pending:
                     replaced = seen.get(key, replaced)
                     seen[key] = record.offset
             events += history.apply_batch(records)
     # An open transaction is known only at the end of the log, but its event belongs to its first record.
-    opened = list(offsets.find_open_transactions())
+    opened = list(history.find_open_transactions())
     events = sorted([*events, *opened], key=attrgetter("offset")) if opened else events
     for each in events:
-        decided = offsets.decided.get(each.offset)
+        decided = history.decided.get(each.offset)
         history.events.append(each if decided is None else replace(each, what=decided))
     return history
 
@@ -505,36 +486,27 @@ def order_by_time(events: Sequence[Event]) -> list[int]:
     return sorted(range(len(events)), key=keys.__getitem__)
 
 
-def fold_replacements(events: list[Event]) -> list[Event]:
+def fold_replacements(events: Sequence[Event]) -> list[Event]:
     """Return the events with one event for repeated new ids of a static member.
 
-    In consecutive events about new ids, the first event of each static member stays, and one event follows that sums up
-    the others if there are at least two.
+    Of the events about new ids of a static member, the first one stays, and one event sums up the others if there are
+    at least two.
     """
-    folded: list[Event] = []
-    for has_replaced, run in groupby(events, key=lambda event: bool(event.replaced_instances)):
-        by_instances: dict[object, list[Event]] = {}
-        for event in run:
-            key = (event.partition, event.replaced_instances) if has_replaced else id(event)
-            same = by_instances.setdefault(key, [])
-            same.append(event)
-            if len(same) <= 2:
-                folded.append(event)
-        sums = {id(same[1]): _sum_up(same) for same in by_instances.values() if len(same) > 2}
-        folded = [sums.get(id(event), event) for event in folded]
-    return folded
+    by_instances: dict[object, list[Event]] = {}
+    for event in events:
+        if event.replaced_instances:
+            by_instances.setdefault((event.partition, event.replaced_instances), []).append(event)
+    repeated = [same for same in by_instances.values() if len(same) > 2]
+    folded = {id(event) for same in repeated for event in same[2:]}
+    sums = {id(same[1]): _sum_up(same) for same in repeated}
+    return [sums.get(id(event), event) for event in events if id(event) not in folded]
 
 
 def _sum_up(same: list[Event]) -> Event:
     """Return an event about all events except the first one."""
     last = same[-1]
     until = "" if last.timestamp_ms is None else f" until {describe_time(last.timestamp_ms)}"
-    settings = [[member.settings for _, member in event.members] for event in same]
-    changes = sum(before != after for before, after in pairwise(settings))
-    count = len(same) - 1
-    subject = "each" if changes == count else f"{changes} of them"
-    text = f", {subject} with other settings than the one before" if changes else ""
     place = name_record(last.partition, last.offset)
     names = ", ".join(last.replaced_instances)
-    what = f"static member {names}: {count} more new ids{until} ({place}){text}. --all shows each."
+    what = f"static member {names}: {len(same) - 1} more new ids{until} ({place}). --all shows each."
     return replace(same[1], what=what)

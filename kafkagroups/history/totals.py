@@ -69,9 +69,7 @@ class StaticMembers(dict[tuple[str, str], list[Replacement]]):
             member = record.value.members[index]
             settings = (*read_member(member, record.value.protocol_type).settings.items(),)
             replacements = self.setdefault((record.key.group, member.group_instance_id or ""), [])
-            # Equal settings are stored once, because a crash loop has a replacement every few seconds.
-            known = (each.settings for each in replacements[-2:] if each.settings == settings)
-            replacements.append(Replacement(offset, timestamp_ms, next(known, settings)))
+            replacements.append(Replacement(offset, timestamp_ms, settings))
 
 
 def find_shared(replacements: Iterable[Replacement]) -> Iterator[list[Replacement]]:
@@ -106,19 +104,14 @@ def describe_settings(replacements: Sequence[Replacement]) -> str:
         )
     different = [len(set(values)) > 1 for values in zip(*counts, strict=True)]
     lines = []
-    ends = {"the first": settings_of[0], "the last": settings_of[-1]}
     for settings, count in counts.items():
-        times = [count_of(count, "time"), *(place for place, of_end in ends.items() if of_end == settings)]
+        ends = [name for name, end in (("the first", 0), ("the last", -1)) if settings_of[end] == settings]
         shown = [f"{name} {setting}" for name, setting in compress(settings, different)]
-        lines.append(f"{', '.join(shown)} ({', '.join(times)})")
+        lines.append(f"{', '.join(shown)} ({', '.join([count_of(count, 'time'), *ends])})")
     switches = sum(before != after for before, after in pairwise(settings_of))
     meaning = "Two processes have this instance id and fence each other. " if switches >= MIN_SWITCHES else ""
     more = "; …" if len(lines) > SETTINGS_SHOWN else ""
-    text = f"{meaning}The records have different settings: {'; '.join(lines[:SETTINGS_SHOWN])}{more}."
-    hosts = {dict(settings)["host"] for settings in counts}
-    if len(hosts) == 1:
-        text += f" The host is always {hosts.pop()}: Kafka keeps the client id and the host of the member before."
-    return text
+    return f"{meaning}The records have different settings: {'; '.join(lines[:SETTINGS_SHOWN])}{more}."
 
 
 MIN_STEPS_BACK = 2
@@ -153,9 +146,9 @@ class Totals:
     """What the records of one log come to.
 
     `times` are the smallest and the largest timestamp; None if no record has one. `markers` counts the abort and the
-    commit markers. `writers` are the Kafka versions that can have written the records. `types` are those of the records
-    that are not offset records. `steps` are the steps back in time. `watched_groups` are those whose history is worth a
-    replay (`Watch`), because they had many rebalances in an hour, or an offset that can have skipped or gone back.
+    commit markers. `writers` are the Kafka versions that can have written the records. `steps` are the
+    steps back in time. `watched_groups` are those whose history is worth a replay (`Watch`), because they had many
+    rebalances in an hour, or an offset that can have skipped or gone back.
     After the load of all logs, `read_extents` returns where each group has records, and `count_rows` what the records
     of each row come to.
     """
@@ -168,7 +161,6 @@ class Totals:
     markers: tuple[int, int] = (0, 0)
     open_transactions: list[OpenTransaction] = field(default_factory=list)
     writers: set[VersionRange] = field(default_factory=set)
-    types: set[int] = field(default_factory=set)
     steps: list[StepBack] = field(default_factory=list)
     watched_groups: set[str] = field(default_factory=set)
 
@@ -193,7 +185,6 @@ def take_totals(shard: Shard, log: Log, dialect: Dialect) -> Totals:
             for producer_id, first_offset, since_ms, numbers in counted["open_transactions"]
         ],
         _find_writers(shard, counted, dialect),
-        {record_type for _, record_type, _ in counted["other_rows"]},
         [StepBack(*step) for step in counted["time_steps"]],
         {group_ids[number] for number in counted["watched_groups"]},
     )
@@ -299,7 +290,6 @@ class Observed(Fates):
     def finish(self) -> Totals:
         """Return the totals after the last batch."""
         self._totals.open_transactions = list(self._open.values())
-        self._totals.types = {row.type for row in self._rows if row.type is not None}
         return self._totals
 
     def start_batch(self, partition: int | None, batch: Batch) -> None:

@@ -26,14 +26,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
 
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.group import Group
 from kafkagroups.groups.modern_group import AnyGroup
-from kafkagroups.groups.offsets import PartitionOffsets
 from kafkagroups.history.finding import TRANSACTIONS_TOOL, Finding, count_of, describe_time, list_names
-from kafkagroups.history.passes import Follower, Partition
+from kafkagroups.history.passes import Partition
 from kafkagroups.history.stats import OpenTransaction, Stats
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.cleaner import read_marker
@@ -46,44 +44,37 @@ LATE_START_MS = 30_000
 FIRST_WITH_DESCRIBE_PRODUCERS: Version = (2, 8)
 
 
-class TransactionDetails(Follower):
-    """Sets what the open transactions of a log have apart from their totals: their epochs, aborts and members.
+def add_details(partition: Partition) -> None:
+    """Set what the open transactions of a log have apart from their totals: their epochs, aborts and members.
 
     Only the batches of their producers count, up to the last first batch of them.
     """
-
-    def __init__(self, partition: Partition) -> None:
-        transactions = partition.counts.open_transactions
-        for each in transactions:
-            known = {name: partition.parts[name].decode_group() for name in each.groups if name in partition.parts}
-            each.groups_with_members = [name for name in known if _has_had_members(known[name], each.since_ms)]
-        self._open = {transaction.producer_id: transaction for transaction in transactions}
-        self._epochs: dict[int, int] = {}
-        """By producer: the epoch of the transaction that is open at this place of the log."""
-        self._aborts: dict[int, Batch] = {}
-        """By producer: the newest marker, if it aborted a transaction of the same epoch."""
-        self.producers = self._open.keys()
-        self.first_offset = min((transaction.first_offset for transaction in transactions), default=0)
-        self.last_offset = max((transaction.first_offset for transaction in transactions), default=0)
-
-    def follow(self, batch: Batch) -> None:
+    transactions = partition.counts.open_transactions
+    for each in transactions:
+        known = {name: partition.parts[name].decode_group() for name in each.groups if name in partition.parts}
+        each.groups_with_members = [name for name in known if _has_had_members(known[name], each.since_ms)]
+    open_transactions = {transaction.producer_id: transaction for transaction in transactions}
+    offsets = [transaction.first_offset for transaction in transactions]
+    epochs: dict[int, int] = {}
+    """By producer: the epoch of the transaction that is open at this place of the log."""
+    aborts: dict[int, Batch] = {}
+    """By producer: the newest marker, if it aborted a transaction of the same epoch."""
+    for batch in partition.read(open_transactions, min(offsets), max(offsets)) if offsets else ():
         number = batch.producer_id
-        transaction = self._open[number]
-        if batch.base_offset > transaction.first_offset:
-            return
+        transaction = open_transactions[number]
         if batch.base_offset == transaction.first_offset:
             transaction.producer_epoch = batch.producer_epoch
-            abort = self._aborts.get(number)
+            abort = aborts.get(number)
             if abort is not None and abort.producer_epoch == batch.producer_epoch:
                 transaction.aborted_at = abort.base_offset
                 transaction.aborted_ms = abort.max_timestamp
-        elif batch.is_control:
-            self._aborts.pop(number, None)
+        elif batch.is_control and batch.base_offset < transaction.first_offset:
+            aborts.pop(number, None)
             transaction.coordinator_epoch = _read_coordinator_epoch(batch)
-            if self._epochs.pop(number, None) == batch.producer_epoch and _aborts(batch):
-                self._aborts[number] = batch
-        elif batch.is_transactional:
-            self._epochs.setdefault(number, batch.producer_epoch)
+            if epochs.pop(number, None) == batch.producer_epoch and _aborts(batch):
+                aborts[number] = batch
+        elif batch.is_transactional and batch.base_offset < transaction.first_offset:
+            epochs.setdefault(number, batch.producer_epoch)
 
 
 def _aborts(batch: Batch) -> bool:
@@ -146,62 +137,45 @@ def find_hanging(stats: Stats, version: Version) -> Iterator[Finding]:
         yield Finding.make(number, first_offset, "hanging_transaction", what, group=group, command=command)
 
 
-def abort_command(partition: object, version: Version, transaction: OpenTransaction | None) -> list[str]:
-    """Return the words of the command that ends a hanging transaction; None stands for any, in capital letters.
+def abort_command(partition: int | None, version: Version, transaction: OpenTransaction) -> list[str]:
+    """Return the words of the command that ends a hanging transaction.
 
     Brokers before Kafka 2.8 cannot say which producer has a transaction open at an offset, so they need the producer
     and the epoch of its coordinator.
     Source: TransactionsCommand.AbortTransactionCommand (4.x), DescribeProducersRequest.json.
     """
     if version >= FIRST_WITH_DESCRIBE_PRODUCERS:
-        first_offset = "OFFSET" if transaction is None else transaction.first_offset
-        return _describe_abort(partition, "--start-offset", first_offset)
-    if transaction is None:
-        return _abort_producer(partition, "ID", "EPOCH", "EPOCH")
+        return _abort(partition, "--start-offset", transaction.first_offset)
     epochs = (transaction.producer_epoch or 0, transaction.coordinator_epoch)
     return _abort_producer(partition, transaction.producer_id, *epochs)
 
 
-def _abort_producer(partition: object, number: object, epoch: object, coordinator_epoch: object) -> list[str]:
+def _abort_producer(partition: int | None, producer_id: int, epoch: int, coordinator_epoch: int) -> list[str]:
     epochs = ("--producer-epoch", epoch, "--coordinator-epoch", coordinator_epoch)
-    return _describe_abort(partition, "--producer-id", number, *epochs)
+    return _abort(partition, "--producer-id", producer_id, *epochs)
 
 
-def _describe_abort(partition: object, *words: object) -> list[str]:
-    number = "PARTITION" if partition is None else partition
-    place = ("--topic", "__consumer_offsets", "--partition", number)
+def _abort(partition: int | None, *words: object) -> list[str]:
+    place = ("--topic", "__consumer_offsets", "--partition", "PARTITION" if partition is None else partition)
     return [*TRANSACTIONS_TOOL, "abort", *map(str, (*place, *words))]
 
 
-class EndlessCommits(Follower):
-    """Follows the producers of pending commits: those that have no open transaction leave them pending without end."""
-
-    def __init__(self, partition: Partition) -> None:
-        self.partition = partition
-        open_producers = {transaction.producer_id for transaction in partition.counts.open_transactions}
-        holders = [(name, parts.group.partition, parts.pending) for name, parts in sorted(partition.parts.items())]
-        holders += [(name, each.partition, each.pending) for name, each in partition.groups.orphans.items()]
-        self._pending = [
-            (group_id, producer_id, offsets)
-            for group_id, number, pending in holders
-            if number == partition.number and partition.dialect.coordinator == "new"
-            for producer_id, offsets in pending.items()
-            if producer_id not in open_producers
-        ]
-        self._epochs: dict[int, int] = {}
-        self.producers = {producer_id for _, producer_id, _ in self._pending}
-        self.last_offset = partition.loaded.next_offset - 1
-
-    def follow(self, batch: Batch) -> None:
-        self._epochs[batch.producer_id] = batch.producer_epoch
-
-    def find(self) -> Iterator[Finding]:
-        """Yield a finding for each group and producer with such commits."""
-        for group_id, producer_id, offsets in self._pending:
-            if producer_id in self._epochs:
-                yield self._describe(group_id, producer_id, self._epochs[producer_id], offsets)
-
-    def _describe(self, group_id: str, producer_id: int, epoch: int, offsets: PartitionOffsets) -> Finding:
+def find_endless_commits(partition: Partition) -> Iterator[Finding]:
+    """Yield a finding for each group and producer with pending commits that belong to no open transaction."""
+    open_producers = {transaction.producer_id for transaction in partition.counts.open_transactions}
+    holders = [(name, parts.group.partition, parts.pending) for name, parts in sorted(partition.parts.items())]
+    holders += [(name, each.partition, each.pending) for name, each in partition.groups.orphans.items()]
+    endless = [
+        (group_id, producer_id, offsets)
+        for group_id, number, pending in holders
+        if number == partition.number and partition.dialect.coordinator == "new"
+        for producer_id, offsets in pending.items()
+        if producer_id not in open_producers
+    ]
+    producers = {producer_id for _, producer_id, _ in endless}
+    batches = partition.read(producers, last_offset=partition.loaded.next_offset - 1) if endless else ()
+    epochs = {batch.producer_id: batch.producer_epoch for batch in batches}
+    for group_id, producer_id, offsets in endless:
         keys = sorted(offsets, key=lambda key: offsets[key].record_offset)
         first_offset = offsets[keys[0]].record_offset
         what = (
@@ -209,12 +183,11 @@ class EndlessCommits(Follower):
             f"{producer_id} without a transaction, from offset {first_offset} on. So no marker ends what is pending: "
             "clients that fetch stable offsets get UNSTABLE_OFFSET_COMMIT, also after a restart."
         )
-        command = _abort_producer(self.partition.number, producer_id, epoch, 0)
+        command = _abort_producer(partition.number, producer_id, epochs.get(producer_id, 0), 0)
         deletion = "Stop the group's consumers, delete its offsets (kafka-consumer-groups.sh), commit again. Or write"
         remedy = (
             "Stop the program that writes into __consumer_offsets itself, because Kafka's clients never do. "
-            f"{deletion if group_id in self.partition.groups else 'Write'} an abort marker, which drops the commits:"
+            f"{deletion if group_id in partition.groups else 'Write'} an abort marker, which drops the commits:"
         )
-        key = keys[0] if len(keys) == 1 else None
-        about: dict[str, Any] = {"group": group_id, "topic_partition": key, "command": command}
-        return self.partition.finding(first_offset, "endless_pending_commit", what, remedy, **about)
+        about = {"group": group_id, "topic_partition": keys[0] if len(keys) == 1 else None, "command": command}
+        yield partition.finding(first_offset, "endless_pending_commit", what, remedy, **about)

@@ -22,10 +22,10 @@ from statistics import median
 
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.replay import LogKeys, read_keys
-from kafkagroups.history.passes import Follower, Partition, list_readable
+from kafkagroups.history.passes import Partition, list_readable
 from kafkagroups.history.stats import TypeAndVersion, VersionCount, WriterCount, WriterRange
-from kafkagroups.log.batch import NO_TIMESTAMP, Batch, LogRecord
-from kafkagroups.records.releases import EVERY_VERSION, Dialect, VersionRange
+from kafkagroups.log.batch import NO_TIMESTAMP, LogRecord
+from kafkagroups.records.releases import EVERY_VERSION, VersionRange
 from kafkagroups.records.serde import decode
 from kafkagroups.records.written_versions import describe_writers, writers_of
 
@@ -38,36 +38,31 @@ Version 1 of a commit's value has an expire timestamp that decides, and version 
 """
 
 
-class WriterCounter(Follower):
-    producers = None
-
-    def __init__(self, dialect: Dialect) -> None:
-        self._keys = LogKeys(dialect)
-        self._commits: dict[tuple[str, int, bool, int], tuple[array[int], array[int]]] = {}
-        """The times and the sizes of the commits of each writer."""
-
-    def follow(self, batch: Batch) -> None:
+def count_writers(partition: Partition) -> list[WriterCount]:
+    """Return the writers, in the order of their first commits."""
+    keys = LogKeys(partition.dialect)
+    commits_of: dict[tuple[str, int, bool, int], tuple[array[int], array[int]]] = {}
+    """The times and the sizes of the commits of each writer."""
+    for batch in partition.read():
         commits: dict[str, list[LogRecord]] = {}
-        for group, key, record in read_keys(batch, self._keys):
+        for group, key, record in read_keys(batch, keys):
             if key.partition is not None and record.value is not None:
                 commits.setdefault(group, []).append(record)
         for group, records in commits.items():
             writer = (group, batch.partition_leader_epoch, batch.is_transactional, len(records))
-            times, sizes = self._commits.setdefault(writer, (array("q"), array("q")))
+            times, sizes = commits_of.setdefault(writer, (array("q"), array("q")))
             times.append(records[0].timestamp)
             sizes.append(sum(record.size for record in records))
-
-    def finish(self, partition: int | None) -> list[WriterCount]:
-        """Return the writers, in the order of their first commits."""
-        writers = []
-        for writer, (times, sizes) in self._commits.items():
-            known_times = sorted(time for time in times if time != NO_TIMESTAMP)
-            gaps = [later - earlier for earlier, later in pairwise(known_times)]
-            first_ms, last_ms = (known_times[0], known_times[-1]) if known_times else (None, None)
-            *_, records_per_batch = writer
-            counts = (len(times), len(times) * records_per_batch, sum(sizes))
-            writers.append(WriterCount(*writer, partition, *counts, first_ms, last_ms, median(gaps) if gaps else None))
-        return writers
+    writers = []
+    for writer, (times, sizes) in commits_of.items():
+        known_times = sorted(time for time in times if time != NO_TIMESTAMP)
+        gaps = [later - earlier for earlier, later in pairwise(known_times)]
+        first_ms, last_ms = (known_times[0], known_times[-1]) if known_times else (None, None)
+        *_, records_per_batch = writer
+        counts = (len(times), len(times) * records_per_batch, sum(sizes))
+        interval_ms = median(gaps) if gaps else None
+        writers.append(WriterCount(*writer, partition.number, *counts, first_ms, last_ms, interval_ms))
+    return writers
 
 
 @dataclass
@@ -82,8 +77,8 @@ class _Stretch:
 class Stretches:
     """The stretches of a log, or of the records of one group in it."""
 
-    def __init__(self, *stretches: _Stretch) -> None:
-        self.found = list(stretches)
+    def __init__(self) -> None:
+        self.found: list[_Stretch] = []
 
     def add(self, offset: int, epoch: int, writers: VersionRange) -> None:
         last = self.found[-1] if self.found else None
@@ -116,56 +111,54 @@ class Stretches:
         ]
 
 
-class WriterRanges(Follower):
-    """Finds the ranges of a log.
+def find_ranges(partition: Partition) -> list[WriterRange]:
+    """Return the ranges of a log.
 
-    Most logs have one range, which needs no second pass. In a second pass, a record is decoded only if its type and its
-    version do not decide, or if the log contains records that cannot be read.
+    Most logs have one range, and are not read for it. Otherwise, a record is decoded only if its type and its version
+    do not decide, or if the log contains records that cannot be read.
 
     A broker that is replaced by another version starts again, and the partition gets a new leader epoch. So a range
     begins with an epoch, and records that any version can have written, such as tombstones, belong to the version that
     wrote the rest of their epoch. If an epoch has only such records, and the versions before and after it differ, its
     records are a range of their own, whose versions are those of both.
     """
+    start_offset = partition.log.start_offset
+    next_offset = partition.loaded.next_offset
+    if start_offset >= next_offset:
+        return []
+    common = VersionRange.common_to(each for each in partition.totals.writers if not each.is_empty())
+    stretches = _read_stretches(partition) if common.is_empty() else Stretches()
+    if not common.is_empty():
+        stretches.add(start_offset, NO_EPOCH, common)
+    ranges = stretches.join() or [(start_offset, [EVERY_VERSION])]
+    firsts = [start_offset, *(first for first, _ in ranges[1:])]
+    ends = [*firsts[1:], next_offset]
+    found = []
+    for first, end, (_, possible) in zip(firsts, ends, ranges, strict=True):
+        names = " or ".join(describe_writers([versions]) for versions in possible)
+        versions = VersionRange(min(each.since for each in possible), max(each.until for each in possible))
+        found.append(WriterRange(first, end - 1, names, versions))
+    return found
 
-    def __init__(self, partition: Partition) -> None:
-        self._partition = partition
-        self._known: dict[tuple[bytes, bytes | None], VersionRange] = {}
-        common = VersionRange.common_to(each for each in partition.totals.writers if not each.is_empty())
-        self._stretches = Stretches(_Stretch(partition.log.start_offset, NO_EPOCH, common))
-        if common.is_empty():
-            self.producers = None
-            self._stretches = Stretches()
 
-    def follow(self, batch: Batch) -> None:
+def _read_stretches(partition: Partition) -> Stretches:
+    stretches = Stretches()
+    known: dict[tuple[bytes, bytes | None], VersionRange] = {}
+    for batch in partition.read():
         for record in () if batch.is_control else list_readable(batch):
             start = (record.key[:2] if record.key else b"", record.value and record.value[:2])
-            possible = self._known.get(start)
+            possible = known.get(start)
             if possible is None:
                 with suppress(BadBytes):
-                    decoded = decode(record.key, record.value, self._partition.dialect)
+                    decoded = decode(record.key, record.value, partition.dialect)
                     possible = writers_of(decoded, is_transactional=batch.is_transactional)
-                    is_readable = self._partition.loaded.error is None
+                    is_readable = partition.loaded.error is None
                     if is_readable and (start[1] is None or start in _DECISIVE_STARTS):
-                        self._known[start] = possible
+                        known[start] = possible
             # No Kafka version writes some odd records, which therefore say nothing about the broker.
             if possible is not None and not possible.is_empty():
-                self._stretches.add(record.offset, batch.partition_leader_epoch, possible)
-
-    def finish(self) -> list[WriterRange]:
-        start_offset = self._partition.log.start_offset
-        next_offset = self._partition.loaded.next_offset
-        if start_offset >= next_offset:
-            return []
-        ranges = self._stretches.join() or [(start_offset, [EVERY_VERSION])]
-        firsts = [start_offset, *(first for first, _ in ranges[1:])]
-        ends = [*firsts[1:], next_offset]
-        found = []
-        for first, end, (_, possible) in zip(firsts, ends, ranges, strict=True):
-            names = " or ".join(describe_writers([versions]) for versions in possible)
-            versions = VersionRange(min(each.since for each in possible), max(each.until for each in possible))
-            found.append(WriterRange(first, end - 1, names, versions))
-        return found
+                stretches.add(record.offset, batch.partition_leader_epoch, possible)
+    return stretches
 
 
 def _split(stretches: list[_Stretch], next_writers: VersionRange | None) -> list[tuple[int, VersionRange | None]]:
@@ -179,19 +172,15 @@ def _split(stretches: list[_Stretch], next_writers: VersionRange | None) -> list
     return [(stretches[0].first, common), *open_part]
 
 
-class VersionCounter(Follower):
-    """Counts the value versions, apart from keys and values of less than two bytes."""
-
-    producers = None
-
-    def __init__(self) -> None:
-        self.counts: dict[TypeAndVersion, VersionCount] = {}
-
-    def follow(self, batch: Batch) -> None:
+def count_versions(partition: Partition) -> dict[TypeAndVersion, VersionCount]:
+    """Count the value versions, apart from keys and values of less than two bytes."""
+    counts: dict[TypeAndVersion, VersionCount] = {}
+    for batch in partition.read():
         for record in () if batch.is_control else list_readable(batch):
             if record.key is None or len(record.key) < 2 or (record.value is not None and len(record.value) < 2):
                 continue
             version = None if record.value is None else int.from_bytes(record.value[:2], "big", signed=True)
             name = TypeAndVersion(int.from_bytes(record.key[:2], "big", signed=True), version)
             time_ms = None if record.timestamp == NO_TIMESTAMP else record.timestamp
-            self.counts.setdefault(name, VersionCount()).add(VersionCount(1, time_ms, time_ms))
+            counts.setdefault(name, VersionCount()).add(VersionCount(1, time_ms, time_ms))
+    return counts

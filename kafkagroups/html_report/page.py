@@ -5,21 +5,17 @@ no element has a style attribute or an event handler.
 
 A log can come from anyone, so Jinja2 escapes what would be markup in its names, and helpers.py makes control and format
 characters visible.
-
-A first reading, which looks only at group ids and committed offsets, because they have fixed places, finds who wrote
-how much, and chooses the groups whose history a second reading takes from their records.
 """
 
 from __future__ import annotations
 
 import shlex
 from base64 import b64encode
-from bisect import bisect_right
-from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from importlib import metadata, resources
+from itertools import accumulate
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -31,92 +27,22 @@ from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.helpers import escape
 from kafkagroups.history.check import Check, judge
 from kafkagroups.history.event import Event
-from kafkagroups.history.finding import (
-    Finding,
-    count_of,
-    describe_duration,
-    describe_time,
-    describe_topic,
-    list_groups,
-    sort_findings,
-)
+from kafkagroups.history.finding import Finding, count_of, describe_duration, describe_time, describe_topic, list_groups
 from kafkagroups.history.group_log import load_group_logs
-from kafkagroups.history.passes import list_readable, refuse_foreign_log
-from kafkagroups.history.replicas import Replicas, compare_replicas, describe_answer
+from kafkagroups.history.passes import refuse_foreign_log
 from kafkagroups.history.scan import CountedTopic
-from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, OpenTransaction, Stats, sort_moved
+from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, Stats
 from kafkagroups.history.timeline import build_history
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
-from kafkagroups.log.batch import NO_TIMESTAMP
 from kafkagroups.log.folders import new_file
 from kafkagroups.log.segments import Log
-from kafkagroups.records.wire import decode_utf8
 
-PARTS = 24
 MAX_STORIES = 12
-MAX_RECORDS = 100_000
-"""The limit for all groups with a history together."""
+MAX_RECORDS = 50_000
+"""The limit for all groups whose history is read, which takes about five seconds."""
 TOLD = ("rewind", "skip", "expired", "offset_deleted", "deleted", "transaction_open")
 """The events that make a group stand out."""
-_OFFSET_TYPES = (b"\0\0", b"\0\1")
-"""The first two bytes of the keys of offset records: their type."""
-_GROUP_TYPE = b"\0\2"
-_OFFSET_IN_VALUE = slice(2, 10)
-"""Where each version of the value of an offset record contains the committed offset."""
-
-
-@dataclass
-class Activity:
-    """What one reading of the logs found.
-
-    `starts` divide the time that a report covers into PARTS equal parts. In each part, `bytes` are those of the
-    batches, and `group_bytes` those of the records of some groups. By partition and group, `weights` counts what stands
-    out: commits below an earlier one of the same topic partition, and tombstones.
-    """
-
-    starts: list[int]
-    bytes: Counter[int] = field(default_factory=Counter)
-    group_bytes: defaultdict[int, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    weights: Counter[tuple[int | None, str]] = field(default_factory=Counter)
-
-
-def read_activity(logs: Sequence[Log], starts: list[int], groups_to_follow: Collection[str]) -> Activity:
-    activity = Activity(starts)
-    followed = {_encode(group): group for group in groups_to_follow}
-    for log in logs:
-        committed: dict[bytes, bytes] = {}
-        for batch in log:
-            part = max(0, bisect_right(starts, batch.max_timestamp) - 1)
-            activity.bytes[part] += batch.size
-            for record in () if batch.is_control else list_readable(batch):
-                key = record.key or b""
-                group = key[4 : 4 + int.from_bytes(key[2:4], "big")]
-                if group in followed:
-                    activity.group_bytes[part][followed[group]] += record.size
-                weight = _weigh(key, record.value, committed, batch.is_transactional)
-                if weight:
-                    activity.weights[log.partition, decode_utf8(group)] += weight
-    return activity
-
-
-def _encode(group: str) -> bytes:
-    return group.encode("utf-8", "surrogatepass")
-
-
-def _weigh(key: bytes, value: bytes | None, committed: dict[bytes, bytes], is_transactional: bool) -> int:
-    if key[:2] not in _OFFSET_TYPES:
-        return int(value is None and key[:2] == _GROUP_TYPE)
-    if value is None:
-        committed.pop(key, None)
-        return 2
-    # Committed offsets are not negative, so their bytes are in the order of the numbers. Whether the transaction of a
-    # commit was aborted does not matter here: the second reading is exact.
-    offset = value[_OFFSET_IN_VALUE]
-    steps_back = offset < committed.get(key, b"")
-    if not (steps_back and is_transactional):
-        committed[key] = offset
-    return 4 * steps_back
 
 
 @dataclass(frozen=True)
@@ -126,50 +52,42 @@ class Story:
     events: list[Event]
 
 
-def read_stories(topic: OpenTopic, activity: Activity, stats: Stats) -> tuple[list[Story], int]:
-    """Return the histories that stand out most, in this order, and how many more groups stand out."""
-    weights = activity.weights.copy()
-    for number, counts in stats.partitions.items():
-        for group in {group for transaction in counts.open_transactions for group in transaction.groups}:
-            weights[number, group] += 3
-    wanted: list[tuple[int | None, str]] = []
-    budget = MAX_RECORDS
-    for number, group in sorted(weights, key=lambda place: (-weights[place], place[1])):
-        records = stats.rows[group].records if group in stats.rows else 0
-        if len(wanted) < MAX_STORIES and records <= budget:
-            wanted.append((number, group))
-            budget -= records
-    events = {}
-    for log in topic.logs:
-        groups = [group for number, group in wanted if number == log.partition]
-        for group, group_log in load_group_logs(topic.part(log), groups)[1].items() if groups else ():
+def read_stories(counted: CountedTopic, stats: Stats) -> tuple[list[Story], int]:
+    """Return the histories with events that stand out, the longest first, and of how many groups none was read.
+
+    Groups with tombstones, open transactions or unusual commits come first, and of these the smallest ones.
+    """
+    rows = {name: count for name, count in stats.rows.items() if isinstance(name, str)}
+    unusual = {name for totals in counted.totals.values() for name in totals.watched_groups}
+    for part in stats.partitions.values():
+        unusual.update(name for transaction in part.open_transactions for name in transaction.groups)
+
+    def sort_key(name: str) -> tuple[bool, int, str]:
+        return not (name in unusual or rows[name].tombstones), rows[name].records, name
+
+    names = sorted(rows, key=sort_key)
+    sizes = accumulate(rows[name].records for name in names)
+    wanted = [name for name, size in zip(names, sizes, strict=True) if size <= MAX_RECORDS]
+    stories = []
+    for log in counted.topic.logs:
+        groups = [name for name in wanted if log.partition in rows[name].in_partitions]
+        for group, group_log in load_group_logs(counted.topic.part(log), groups)[1].items() if groups else ():
             history = build_history(group_log, log.partition, log.start_offset)
-            told = [event for event in history.events if event.event in TOLD and not event.is_routine]
-            events[log.partition, group] = told
-    stories = [Story(group, number, events[number, group]) for number, group in wanted if events[number, group]]
-    return stories, len(weights) - len(wanted)
-
-
-FOLLOWED_GROUPS = 100
+            events = [event for event in history.events if event.event in TOLD and not event.is_routine]
+            stories += [Story(group, log.partition, events)] if events else []
+    return sorted(stories, key=lambda story: (-len(story.events), story.group)), len(names) - len(wanted)
 
 
 @dataclass(frozen=True)
 class LogFacts:
-    """Everything that a report says about one path. `untold` counts the groups that stand out beyond `stories`."""
+    """Everything that a report says about one path. `unread` counts the groups whose history was not read."""
 
     topic: OpenTopic
     groups: Groups
     stats: Stats
     check: Check
-    last_ms: int
-    activity: Activity
     stories: Sequence[Story]
-    untold: int
-
-    @property
-    def findings(self) -> list[Finding]:
-        others = [finding for finding in self.check.findings if finding not in self.stats.findings]
-        return sort_findings([*self.stats.findings, *others])
+    unread: int
 
     def command(self, name: str, *words: str, group: str | None = None) -> str:
         topic = self.stats.topic_partitions
@@ -183,17 +101,8 @@ class LogFacts:
         return list(describe_topic(self.stats.topic_partitions, self.topic.dialect.coordinator))
 
     @property
-    def open_transactions(self) -> list[tuple[int | None, OpenTransaction]]:
-        pairs = [(number, one) for number, part in self.stats.partitions.items() for one in part.open_transactions]
-        return sorted(pairs, key=lambda pair: (pair[1].since_ms, pair[1].first_offset))
-
-    @property
-    def parts_of_time(self) -> list[tuple[int, int, str, int]]:
-        parts = []
-        for part, size in sorted(self.activity.bytes.items()):
-            group, group_size = next(iter(self.activity.group_bytes[part].most_common(1)), ("-", 0))
-            parts.append((self.activity.starts[part], size, group, group_size))
-        return parts
+    def open_transactions(self) -> int:
+        return sum(len(part.open_transactions) for part in self.stats.partitions.values())
 
     @property
     def largest_groups(self) -> list[str]:
@@ -210,22 +119,13 @@ def read_facts(topic: OpenTopic) -> LogFacts:
     counted = CountedTopic(topic)
     refuse_foreign_log(counted.topic, counted.groups.partitions_of)
     stats = counted.sum_stats()
-    check = judge(counted, stats)
-    times = [time for part in stats.partitions.values() for time in (part.first_timestamp_ms, part.last_timestamp_ms)]
-    known = [time for time in times if time is not None] or [NO_TIMESTAMP]
-    length_ms = max(known) - min(known) + 1
-    starts = [min(known) + part * length_ms // PARTS for part in range(PARTS)]
-    # The rows are sorted by bytes.
-    followed = [name for name in stats.rows if isinstance(name, str)][:FOLLOWED_GROUPS]
-    activity = read_activity(counted.topic.logs, starts, followed)
-    stories, untold = read_stories(counted.topic, activity, stats)
-    return LogFacts(topic, counted.groups, stats, check, max(known), activity, stories, untold)
+    return LogFacts(topic, counted.groups, stats, judge(counted, stats), *read_stories(counted, stats))
 
 
 @dataclass(frozen=True)
 class Report:
     """A report on logs. `html` is the page, one document that contains everything that it needs. `findings` are those
-    of `stats` and `check`, and `problems` those of `Groups.problems`, of all paths.
+    of `stats`, and `problems` those of `Groups.problems`, of all paths.
     """
 
     html: str = field(repr=False)
@@ -238,8 +138,8 @@ def report_on(topics: Sequence[OpenTopic], out: str | Path | None = None) -> Rep
         _check_out(Path(out), [log for topic in topics for log in topic.logs])
     all_facts = [read_facts(topic) for topic in topics]
     report = Report(
-        _render(all_facts, _compare(all_facts)),
-        [finding for facts in all_facts for finding in facts.findings],
+        _render(all_facts),
+        [finding for facts in all_facts for finding in facts.stats.findings],
         [problem for facts in all_facts for problem in facts.stats.problems],
     )
     if out is not None:
@@ -259,17 +159,7 @@ def _check_out(out: Path, logs: Sequence[Log]) -> None:
         raise UsageError(f"{out}: a report must not replace a segment: choose another name")
 
 
-def _compare(all_facts: Sequence[LogFacts]) -> Replicas | None:
-    if len(all_facts) != 2:
-        return None
-    a, b = all_facts
-    result = compare_replicas((a.topic, b.topic), (a.groups, b.groups))
-    starts = {log.partition: log.start_offset for log in (*a.topic.logs, *b.topic.logs)}
-    result.forks = {number: fork for number, fork in result.forks.items() if fork.batch_offset > starts[number]}
-    return result
-
-
-def _render(all_facts: Sequence[LogFacts], replicas: Replicas | None) -> str:
+def _render(all_facts: Sequence[LogFacts]) -> str:
     environment = Environment(
         loader=PackageLoader("kafkagroups.html_report", "."),
         autoescape=True,
@@ -282,13 +172,11 @@ def _render(all_facts: Sequence[LogFacts], replicas: Replicas | None) -> str:
     style = (resources.files("kafkagroups.html_report") / "style.css").read_text(encoding="utf-8")
     page = environment.get_template("page.html.j2").render(
         all_facts=all_facts,
-        replicas=replicas,
         style=Markup(style),
         digest=b64encode(sha256(style.encode()).digest()).decode(),
         version=metadata.version("kafkagroups"),
+        max_stories=MAX_STORIES,
         records_per_ms=RECORDS_LOADED_PER_SECOND // 1000,
-        describe_answer=describe_answer,
-        sort_moved=sort_moved,
     )
     return page.lstrip()
 

@@ -57,8 +57,6 @@ def test_each_filter_selects_the_records_that_kafka_reads(run):
     check(run, log, [row for row in all_rows if split_key(row)[0] == group], "--group", group)
     check(run, log, [row for row in all_rows if split_key(row)[1] == topic], "--topic", topic)
     check(run, log, [row for row in all_rows if split_key(row)[2] == partition], "--partition", partition)
-    same_key = [row for row in all_rows if row["key"] == newest["key"]]
-    check(run, log, same_key, "--key", newest["key"])
     check(run, log, [row for row in all_rows if row["value"] is None], "--tombstones")
     for name in ("2", "GroupMetadata"):
         check(run, log, [row for row in all_rows if row["key"].startswith("0002")], "--type", name)
@@ -67,24 +65,6 @@ def test_each_filter_selects_the_records_that_kafka_reads(run):
     both = [row for row in all_rows if split_key(row)[:2] == (group, topic) and row["ts"] >= middle]
     positions = dumped(run, log, "--group", group, "--topic", topic, "--since-time", middle)
     assert positions == [position_of(row) for row in both]
-
-
-def test_a_key_can_be_the_json_that_dump_prints(run):
-    """The JSON of a key and its bytes select the same records."""
-    all_rows, log = read_rows(RUN)
-    for line in map(json.loads, run("dump", log, "--json")[1].splitlines()[::7]):
-        row = next(row for row in all_rows if position_of(row) == (line["partition"], line["offset"]))
-        by_json = dumped(run, log, "--key", json.dumps(line["key"]))
-        assert by_json == [position_of(other) for other in all_rows if other["key"] == row["key"]]
-
-
-def test_a_member_is_found_in_the_values_of_its_classic_group(run):
-    """The text of the member id is in the bytes of a group's value."""
-    all_rows, log = read_rows(RUN)
-    lines = [json.loads(line) for line in run("dump", log, "--json", "--type", "2")[1].splitlines()]
-    member = next(line["value"]["data"]["members"][0]["memberId"] for line in lines if line["value"])
-    expected = [row for row in all_rows if member.encode().hex() in (row["value"] or "")]
-    check(run, log, expected, "--member", member)
 
 
 def test_a_record_that_cannot_be_read_is_selected_by_its_key(run, tmp_path):

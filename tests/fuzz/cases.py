@@ -143,7 +143,7 @@ def _take_snapshot(rnd: random.Random, case: Case, log: Path, rules: tuple[str, 
 def _dump(rnd: random.Random, case: Case, log: Path, rules: tuple[str, ...]) -> None:
     group = odd_text(rnd).replace("\0", "")
     filters = ((f"--group={group}",), ("--type", rnd.choice(("1", "OffsetCommit", "24"))), ("--from", "3"), ())
-    filters += (("--topic", "t"), ("--partition", "0"), ("--member", "m"), ("--tombstones",), ("--since-time", "5"))
+    filters += (("--topic", "t"), ("--partition", "0"), ("--tombstones",), ("--since-time", "5"))
     case.add("dump", log, *rules[2:], *rnd.choice((("--json",), ())), *rnd.choice(filters))
 
 
@@ -416,7 +416,7 @@ PATHS_OF_COMMAND = {"partition": ("g",), "decode": (), "encode": ()}
 OPTIONS = [
     *(("load", name) for name in ("--kafka", "--partitions", "--until", "--until-time", "--to", "--snapshot")),
     *(("dump", name) for name in ("--kafka", "--from", "--until", "--until-time", "--group", "--type")),
-    *(("dump", name) for name in ("--topic", "--partition", "--member", "--key", "--since-time")),
+    *(("dump", name) for name in ("--topic", "--partition", "--since-time")),
     *(("explain", name) for name in ("--kafka", "--topic", "--partition", "--until", "--until-time", "--partitions")),
     *(("timeline", name) for name in ("--kafka", "--partitions", "--max-batch-bytes")),
     *(("diff", name) for name in ("--since", "--since-time", "--until", "--kafka", "--max-batch-bytes")),

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 import kafkagroups as kg
-from kafkagroups import synth
 from tests.captured import captured
 from tests.cases import case, first_quickly
 from tests.command import main
@@ -515,36 +514,14 @@ def write_log(folder, records):
     return write_batches(folder, [(0, [record]) for record in records], 0)
 
 
-def test_a_log_that_loads_until_a_tombstone_has_expired(tmp_path):
-    """Two passes remove the tombstone that makes room for the streams group. Then the load fails at this group."""
-    folder = write_log(tmp_path, STREAMS_OVER_CONSUMER)
-    verdict = kg.check(folder)
-    (finding,) = verdict.findings
-    assert (verdict.loads, finding.kind, finding.offset) == (True, "fails_after_cleaning", 3)
-    first = tmp_path / "first" / folder.name
-    second = tmp_path / "second" / folder.name
-    (folder / f"{4:020}.log").touch()  # The active segment was rolled.
-    kg.compact(folder, first, kg.CleanerConfig(now_ms=2000))
-    assert kg.load(first).failed == {}
-    kg.compact(first, second, kg.CleanerConfig(now_ms=2000 + 86_400_000))
-    assert kg.load(second).partitions[0].record_offset == 3
-    # A release that knows no streams groups loads all of these logs.
-    assert kg.check(folder, kafka="4.0.2").findings == []
-
-
 def test_a_log_that_loads_again_after_a_cleaning(tmp_path):
     """A pass removes the record that fails the load, because a newer record of the same member follows."""
     (load,) = [each for each in loads() if (each.case["id"], each.release) == ("r19862-same-drop", "4.3.1")]
     verdict = kg.check(load.folder)
-    kinds = {finding.kind: finding for finding in verdict.findings}
-    assert not verdict.loads and kinds.keys() == {"load_failure", "loads_after_cleaning"}
-    failure = kinds["load_failure"]
-    assert failure.command == kinds["loads_after_cleaning"].command
+    (failure,) = verdict.findings
+    assert not verdict.loads and failure.offset == only_partition(verdict).record_offset
     assert f"loads, and loses nothing of {failure.group} (" in failure.remedy
-    found = kinds["loads_after_cleaning"]
-    assert found.offset == only_partition(verdict).record_offset
-    command = found.remedy.partition("kafkagroups ")[2].replace("COPY", str(tmp_path / "copy"))
-    assert main(command.split()) == 0
+    assert main([str(tmp_path / "copy") if word == "COPY" else word for word in failure.command[1:]]) == 0
     assert kg.load(tmp_path / "copy").failed == {}
 
 
@@ -560,64 +537,3 @@ def test_the_older_record_that_conflicts_is_named(case, tmp_path):
     folder = write_segment(tmp_path, b"".join(encode_batch([record]) for record in records))
     (partition,) = kg.load(folder).partitions.values()
     assert partition.error is None or partition.record_offset > failure.offset
-
-
-def test_a_log_that_needs_two_passes_to_load_again(tmp_path):
-    """The tombstone of the streams group fails the load until a second pass has removed it."""
-    records = [STREAMS_OVER_CONSUMER[0], STREAMS_OVER_CONSUMER[3], streams_epoch(None)]
-    folder = write_log(tmp_path, records)
-    (found,) = find_kind(kg.check(folder), "loads_after_cleaning")
-    assert found.offset == 1 and "another pass" in found.what
-    assert "kafkagroups edit" not in found.remedy
-
-
-def test_a_pass_can_end_between_two_group_types(tmp_path):
-    """A log of several segments: a pass up to the first segment's end keeps what a whole pass would remove."""
-    for number, batch in enumerate(kg.open_log(write_log(tmp_path / "whole", STREAMS_OVER_CONSUMER))):
-        folder = write_segment(tmp_path, batch.data, 0, number)
-    (finding,) = kg.check(folder).findings
-    assert finding.kind == "fails_after_cleaning"
-
-
-def test_healthy_brokers_have_no_finding_after_a_cleaning():
-    """The logs of the shop, of three releases, load now and after each pass."""
-    for release, coordinator in (("1.0.1", "classic"), ("3.9.2", "classic"), ("4.3.1", "new")):
-        assert kg.check(f"data/harbour/{release}", coordinator).findings == []
-
-
-def test_a_log_that_the_cleaner_cannot_clean(tmp_path):
-    """A file that is not named like a segment has no cleaner. Its verdict is about the bytes as they are."""
-    write_log(tmp_path, STREAMS_OVER_CONSUMER)
-    copy = tmp_path / "copy.log"
-    shutil.copy(tmp_path / "__consumer_offsets-0" / f"{0:020}.log", copy)
-    assert kg.check(copy).loads
-    assert kg.check(copy).findings == []
-    assert not only_partition(kg.check(copy)).judged_after_cleaning
-
-
-def test_json_says_whether_a_partition_was_judged_after_a_cleaning(tmp_path, monkeypatch, capsys):
-    """A large log is judged if no record in it needs another one. Otherwise passes take time, and there is a limit.
-
-    The classic coordinator needs no record: commits and group records stand alone (GroupMetadataManager, 3.9).
-    """
-    synth.write(tmp_path / "old", records=3_000, partitions=1, seed=1)
-    synth.write(tmp_path / "log", records=3_000, partitions=2, modern=0.5, generations=0.1, seed=1)
-    folders = sorted((tmp_path / "log").iterdir())
-    sizes = [sum(segment.stat().st_size for segment in folder.glob("*.log")) for folder in folders]
-
-    def judge(path, coordinator="new"):
-        partitions = kg.check(path, coordinator).to_json()["partitions"].values()
-        return [part["judged_after_cleaning"] for part in partitions]
-
-    assert all(judge(HARBOUR))
-    assert judge(tmp_path / "log") == [True, True]
-    monkeypatch.setattr("kafkagroups.history.cleanings.MAX_TOTAL_SIZE", sum(sizes) - 1)
-    assert judge(tmp_path / "log") == [True, False]
-    assert judge(folders[1]) == [True]
-    monkeypatch.setattr("kafkagroups.history.cleanings.MAX_SIZE", 1)
-    assert judge(tmp_path / "log") == [False, False]
-    assert judge(tmp_path / "log", "classic") == [True, True]
-    assert judge(tmp_path / "old") == [True]
-    capsys.readouterr()
-    assert main(["check", str(tmp_path / "log")]) == 0
-    assert "Not judged after a cleaning, because of size or zeros: 2 partitions" in capsys.readouterr().out

@@ -246,23 +246,21 @@ def test_ranges_of_writers_begin_where_the_versions_or_leader_epochs_change(writ
 
 
 @pytest.mark.parametrize(
-    ("versions", "found"),
+    ("versions", "place"),
     [
-        ([3, 1, 1, 3], [("foreign_records", 1, "1 to 2")]),
-        ([3, 1, 3, 3, 1, 1, 3], [("foreign_records", 1, "1, 4 to 5")]),
-        ([3, 1, 3, 1], [("foreign_records", 1, "1"), ("mixed_writers", 3, "from offset 3")]),
-        ([1, 3, 3], []),
-        ([3, 3, 1], [("mixed_writers", 2, "from offset 2")]),
+        ([3, 1, 1, 3], "1 to 2"),
+        ([3, 1, 3, 3, 1, 1, 3], "1, 4 to 5"),
+        ([3, 1, 3, 1], "1"),
+        ([1, 3, 3], ""),
+        ([3, 1], ""),
     ],
 )
-def test_older_records_between_newer_ones_are_a_sign_of_another_program(versions, found, tmp_path):
+def test_older_records_between_newer_ones_are_a_sign_of_another_program(versions, place, tmp_path):
     """A script wrote records of an older form into a topic of a 4.3.1 broker, which went on with its own form."""
     records = [commit(offset, START, version=version) for offset, version in enumerate(versions)]
     findings = find(write_each(tmp_path, records))
-    assert [(finding.kind, finding.offset) for finding in findings] == [(kind, offset) for kind, offset, _ in found]
-    for finding, (_, _, place) in zip(findings, found, strict=True):
-        assert place in finding.what
-        assert ("Another program may have written" in finding.what) == (finding.kind == "foreign_records")
+    assert [(finding.kind, finding.offset) for finding in findings] == ([("foreign_records", 1)] if place else [])
+    assert all(f"Another program may have written the records at {place} into" in each.what for each in findings)
 
 
 def test_a_log_that_the_cleaner_left_out_is_found(tmp_path):
@@ -294,7 +292,7 @@ def test_a_log_that_the_cleaner_left_out_is_found(tmp_path):
     ],
 )
 def test_a_partition_that_the_cleaner_left_out_is_compared_with_the_others(
-    seconds_of_other, end_s, has_marker, is_found, tmp_path, run
+    seconds_of_other, end_s, has_marker, is_found, tmp_path
 ):
     """LogCleanerManager.grabFilthiestCompactedLog (3.9.2): the cleaner begins with the log of the largest dirty share.
 
@@ -315,8 +313,6 @@ def test_a_partition_that_the_cleaner_left_out_is_compared_with_the_others(
     if is_found:
         assert "(no trace of a pass): it has not cleaned 3 closed segments" in findings[0].what
         assert "or later, the cleaner ran over partition 1." in findings[0].what
-    _, out, _ = run("stats", path.parent)
-    assert ("Partition 0: a pass would free" in out) != is_found
     assert find(path) == []
 
 
@@ -376,7 +372,7 @@ def write_throw_away_groups(folder, groups, offsets, more=()):
 RUNS = [f"e2e-checkout-{number:012x}" for number in range(50)]
 
 
-def test_groups_that_differ_only_in_a_random_part_are_one_finding_and_one_row(run, tmp_path):
+def test_groups_that_differ_only_in_a_random_part_are_one_finding(tmp_path):
     """50 groups with 24 offsets each hold the log, as in a topic in which each test run left a group behind."""
     path = write_throw_away_groups(tmp_path, RUNS, 24, [[commit_record(0, group="billing")]])
     for by in ("group", "topic", "writer"):
@@ -384,10 +380,6 @@ def test_groups_that_differ_only_in_a_random_part_are_one_finding_and_one_row(ru
         assert (finding.kind, finding.partition, finding.group) == ("group_family", 0, None)
         assert "50 groups named e2e-checkout-… have no members" in finding.what
         assert "hold 1200 of 1201 live records (99 %)" in finding.what
-    _, out, _ = run("stats", path)
-    row = next(line.split() for line in out.splitlines() if line.startswith("e2e-checkout-…"))
-    assert row[:4] == ["e2e-checkout-…", "(50)", "0", "1200"] and "e2e-checkout-0" not in out
-    assert len(stats(path).rows) == 51
 
 
 @pytest.mark.parametrize(

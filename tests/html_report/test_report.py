@@ -27,7 +27,6 @@ ALLOWED = {
     "h3": {"id"},
     "td": {"data-label"},
     "th": {"scope"},
-    "meter": {"aria-label", "value", "max"},
 }
 ALLOWED |= {tag: {"class"} for tag in ("section", "p", "span", "dl")}
 PLAIN = (
@@ -228,13 +227,7 @@ def test_a_topic_that_was_widened_shows_the_old_and_the_new_positions(widen, coo
     The text of `stats` shows at most --top positions, and then says how to see all of them.
     """
     group, topic = widen(60_000)
-    html = kg.report(topic, coordinator=coordinator).html
-    check(html)
-    old = format_time(START)
-    new = format_time(START + 60_000)
-    assert read_tables(html, "Positions of the groups that moved") == [
-        [[group, "t-1", "8", old, "-", "-", "old"], [group, "t-0", "7", old, "9", new, "new"]]
-    ]
+    assert "The topic's partition count was changed from" in check(kg.report(topic, coordinator=coordinator).html).text
 
     def ask(*options):
         _, out, _ = run("stats", topic, "--coordinator", coordinator, *options)
@@ -288,22 +281,10 @@ def test_a_damaged_and_a_failing_log_show_what_is_lost(tmp_path, run):
         assert group in text
 
 
-def test_two_replicas_that_fork_are_compared():
-    """An unclean election of real brokers (tests/history/test_replicas.py says what they answered and truncated)."""
-    html = kg.report([ELECTION / "old-leader", ELECTION / "new-leader"]).html
-    text = " ".join(check(html).text.split())
-    assert "with 3 records of its own" in text and "with 2 records of its own" in text
-    assert f"{ELECTION / 'new-leader'} is the newer replica." in text
-    # The commits of shipping and audit are lost, those of billing and mailer are healed.
-    (lost,) = read_tables(html, "Answers that differ, not healed by later records")
-    assert lost[:2] == [["audit", "the group", "classic Empty, 0 members", "none"], ["audit", "orders-0", "1", "none"]]
-    assert lost[2:] == [["shipping", "orders-0", "7", "5"]]
-    assert "Fork at record" not in kg.report([ELECTION / "returned", ELECTION / "new-leader"]).html
-
-
-def test_logs_of_two_clusters_are_no_replicas():
-    """Partitions with the same number need a batch in common."""
-    assert "Fork at record" not in check(kg.report([DATA / "3.9.2", DATA / "4.3.1"]).html).text
+def test_two_paths_can_be_replicas():
+    """`diff` compares them (tests/history/test_replicas.py)."""
+    text = check(kg.report([ELECTION / "old-leader", ELECTION / "new-leader"]).html).text
+    assert f"kafkagroups diff {ELECTION / 'old-leader'} {ELECTION / 'new-leader'} " in text
 
 
 def test_several_paths_are_several_logs_and_bad_ones_are_named(tmp_path, run):

@@ -250,7 +250,7 @@ def test_zeros_behind_damage_are_not_reported(tmp_path, engine):
 
 
 def test_load_prints_the_zeros(tmp_path, run):
-    """The JSON has file, position and bytes. The text says what each kind of start would do. The exit code is 0."""
+    """The JSON has file, position and bytes. `check` says what each kind of start would do. The exit code is 0."""
     folder = tmp_path / "__consumer_offsets-9"
     size = write_segments(folder, (100,))
     (segment,) = folder.iterdir()
@@ -258,7 +258,8 @@ def test_load_prints_the_zeros(tmp_path, run):
     assert (status, err) == (0, "")
     assert json.loads(out)["partitions"]["9"]["zeros"] == {"file": str(segment), "position": size, "bytes": 100}
     status, out, err = run("load", folder)
-    assert (status, err) == (0, "")
+    assert (status, err) == (0, "") and "A log ends with zeros: kafkagroups check says" in " ".join(out.split())
+    _, out, _ = run("check", folder)
     assert f"{segment} ends with 100 zeros from byte {size} on" in " ".join(out.split())
     for start in Start:
         assert start.value in " ".join(out.split())

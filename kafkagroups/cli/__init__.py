@@ -54,6 +54,7 @@ GROUPS = {
         "encode": "encode records from the JSON that `decode --jsonl` prints",
         "synth": "write a synthetic topic of any size, as segments that a broker can load",
         "doctor": "check Python, packages, Jupyter's kernel, Java, disk and memory; say how to repair what is wrong",
+        "completion": "print a script with which bash, zsh or fish completes commands and options",
     },
 }
 COMMANDS = {name: text for commands in GROUPS.values() for name, text in commands.items()}
@@ -143,26 +144,10 @@ def create_parser(name: str) -> Parser:
     examples = f"examples:\n{command.EXAMPLES}"
     epilog = f"{command.NOTES}\n{examples}" if hasattr(command, "NOTES") else examples
     parser = Parser(f"kafkagroups {name}", f"{COMMANDS[name][0].upper()}{COMMANDS[name][1:]}.", epilog)
-    _declare(parser, name)
-    return parser
-
-
-def _declare(parser: Parser, name: str) -> None:
-    command = import_module(f"kafkagroups.cli.{name}")
     parser.declare(command.ARGUMENTS)
     if hasattr(command, "add_steps"):
         command.add_steps(parser)
-
-
-def create_whole_parser() -> Parser:
-    """Return one parser of all commands, for the completion scripts of shtab (docs/guide.md)."""
-    from kafkagroups.cli.options import Parser
-
-    whole = Parser("kafkagroups", "")
-    commands = whole.add_subparsers()
-    for name, text in COMMANDS.items():
-        _declare(commands.add_parser(name, help=text, description=text), name)
-    return whole
+    return parser
 
 
 def _print_overview() -> None:

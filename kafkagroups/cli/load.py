@@ -73,7 +73,14 @@ def _write_parquet(args: Options, topic: Topic) -> WrittenTables:
     from kafkagroups.loading.rows import new_tables, write_tables
 
     with new_tables(args.to) as folder:
-        return write_tables(_load(args, topic, **answers.find_stop(args)), folder)
+        # Spark's own writer does not support the limits. So with a limit, this process writes the result of the load.
+        if args.engine != "spark" or args.until is not None or args.until_time is not None:
+            return write_tables(_load(args, topic, **answers.find_stop(args)), folder)
+        from kafkagroups.spark.tables import load_and_write
+
+        with spinner(str(topic.path)):
+            limits = {name: getattr(args, name) for name in ("partitions", "max_batch_bytes", "past_damage")}
+            return load_and_write(str(topic.path), topic.dialect, folder, args.master, **limits)
 
 
 def _print_written(args: Options, topic: Topic, written: WrittenTables) -> None:

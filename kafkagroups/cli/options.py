@@ -80,6 +80,8 @@ security options, with the names of Kafka's clients:
     $KAFKAGROUPS_PASSWORD)
 --kerberos-service NAME=kafka  the Kerberos service name of the brokers, for GSSAPI
 """
+_MAX_PASSWORD_LENGTH = 10_000
+"""In characters. A file without line breaks, such as /dev/zero, must not fill the memory."""
 _UNIT_MS = {"": 60_000, "d": 86_400_000, "h": 3_600_000, "min": 60_000, "m": 60_000, "s": 1_000, "ms": 1}
 """The units of a duration in ms. A number without a unit is a number of minutes."""
 
@@ -333,6 +335,9 @@ def _read_password(file: str | None) -> str | None:
         return os.environ.get("KAFKAGROUPS_PASSWORD")
     try:
         with open(file) as lines:
-            return lines.readline().removesuffix("\n")
+            first_line = lines.readline(_MAX_PASSWORD_LENGTH + 1)
     except (OSError, UnicodeError) as error:
         raise UsageError(f"{file}: {getattr(error, 'strerror', error)}") from None
+    if len(first_line) > _MAX_PASSWORD_LENGTH:
+        raise UsageError(f"{file}: the first line has more than {_MAX_PASSWORD_LENGTH} characters")
+    return first_line.removesuffix("\n")

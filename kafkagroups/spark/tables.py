@@ -6,6 +6,7 @@ A task loads one log after another, and returns small results: groups, counts, o
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -23,18 +24,21 @@ from kafkagroups.history.scan import CountedTopic, finish
 from kafkagroups.history.stats import Stats, check_row_kind
 from kafkagroups.history.timeline import Question
 from kafkagroups.loading.columns import columns_of, schema_ddl
-from kafkagroups.loading.groups import Groups
+from kafkagroups.loading.groups import Groups, describe_failure
 from kafkagroups.loading.load import OpenTopic, WholeTopic
-from kafkagroups.loading.rows import read_table
+from kafkagroups.loading.rows import TABLES, WrittenTables, read_table
+from kafkagroups.log.folders import local_path
 from kafkagroups.log.segments import NO_STOP, Log, Stop
-from kafkagroups.records.releases import DEFAULT_DIALECT
+from kafkagroups.records.releases import DEFAULT_DIALECT, Dialect
 from kafkagroups.spark.kafka_rows import RowTables
 from kafkagroups.spark.session import prepare, register, session as get_session
-from kafkagroups.spark.tasks import FoundInLog, open_topic, run_for_each_log
+from kafkagroups.spark.tasks import FoundInLog, open_topic, run_for_each_log, task_errors
 from kafkagroups.topic import Limits, Rules, Topic, read_topic_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+TIMESTAMP_SETTING = "spark.sql.parquet.outputTimestampType"
 
 
 def load(
@@ -232,6 +236,46 @@ def load_groups(
 def _fold(part: OpenTopic) -> Shard:
     (shard,) = part.chosen_engine.fold_logs(part.logs, part.dialect, part.stop)
     return shard
+
+
+def load_and_write(
+    path: str, dialect: Dialect, folder: str, master: str | None, **rules: Unpack[Limits]
+) -> WrittenTables:
+    """Load the log at `path`, and let the tasks write its tables as Parquet files into `folder`/<table>.
+
+    Each table needs one pass over the log. Raises a UsageError if Spark cannot write to the folder.
+    """
+    from pyspark.errors import PySparkException
+    from pyspark.sql import Observation, functions
+
+    session = get_session(master)
+    tables = load(path, dialect.coordinator, dialect.kafka, session=session, fail_on_damage=None, **rules)
+    local_folder = local_path(folder)
+    target = folder if local_folder is None else f"file://{os.path.abspath(local_folder)}"
+    rows = {}
+    previous_type = session.conf.get(TIMESTAMP_SETTING)
+    # Spark's default type for timestamps is INT96. Other programs interpret the time zone of INT96 in different ways.
+    session.conf.set(TIMESTAMP_SETTING, "TIMESTAMP_MICROS")
+    try:
+        for table in TABLES:
+            observation = Observation()
+            frame = getattr(tables, table).observe(observation, functions.count("*").alias("rows"))
+            with task_errors():
+                frame.write.parquet(f"{target}/{table}")
+            rows[table] = observation.get["rows"]
+    except PySparkException as error:
+        raise UsageError(f"{folder}: Spark cannot write to this folder: {str(error).splitlines()[0]}") from error
+    finally:
+        session.conf.set(TIMESTAMP_SETTING, str(previous_type))
+    problems = []
+    bad_rows = session.read.parquet(f"{target}/partitions").where("error is not null or damage is not null")
+    for row in bad_rows.orderBy("partition").collect():
+        if row["damage"]:
+            problems.append(row["damage"])
+        if row["error"]:
+            number = None if row["partition"] == -1 else row["partition"]
+            problems.append(describe_failure(path, number, dialect.kafka, row["error"]))
+    return WrittenTables(rows, problems)
 
 
 def stats(

@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from kafkagroups.cli import create_whole_parser
-
 ROOT = Path(__file__).parents[2]
 LOG = ROOT / "data" / "harbour" / "3.9.2"
 
@@ -16,13 +14,6 @@ def test_the_command_alone_shows_what_help_shows(run):
     status, alone, err = run()
     assert (status, err.count("\n")) == (2, 1) and "COMMAND" in err
     assert run("--help") == (0, alone, "")
-
-
-def test_one_parser_of_all_commands_completes_them():
-    """The library shtab makes the completion scripts from it (docs/guide.md)."""
-    parser = create_whole_parser()
-    assert parser.parse_args(["load", "log", "--coordinator", "classic"]).coordinator == "classic"
-    assert parser.parse_args(["rescue", "apply", "plan", "--bootstrap", "b", "--yes"]).yes
 
 
 def test_a_word_after_two_dashes_is_no_option(run):

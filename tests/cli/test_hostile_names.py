@@ -82,6 +82,7 @@ CASES = {
     ],
     "replay": [["replay", TERMINAL, "--out", "OUT"]],
     "doctor": [["doctor"]],
+    "completion": [["completion", "bash"], ["completion", "NAME"]],
 }
 LISTS_ALL = (["dump", "LOG"], ["load", "LOG"], ["stats", "LOG", "--top", "100"], ["rescue", "plan", "LOG"])
 """Commands whose text names every group of the log."""

@@ -27,6 +27,7 @@ REFUSED = {
     "synth --out OUT": "the following arguments are required: --records",
     "rescue": "the following arguments are required: STEP",
     "rescue plan": "the following arguments are required: PATH",
+    "completion csh": "expected bash, zsh or fish, found 'csh'",
     "decode": "expected either KEYHEX or --jsonl",
     "partition billing --partitions 0": "a topic has at least 1 partition, not 0",
     "stats LOG --top 0": "--top: expected at least 1, found 0",

@@ -13,6 +13,7 @@ consumerGroupFenceMembers (4.3.1). What 4.4 does otherwise is known from recorde
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -33,6 +34,8 @@ from kafkagroups.records.serde import Record
 
 TIMER_RETRY_MS = 500
 """After a failed append, a timer runs again this much later (CoordinatorTimerImpl, 4.3.1)."""
+
+logger = logging.getLogger("kafkagroups.coordinator")
 
 
 @dataclass
@@ -324,7 +327,8 @@ class ConsumerGroups(ABC):
         self.timers.restart(key, member.metadata.rebalance_timeout_ms, member.epoch)
 
     def _expire(self, key: TimerKey, epoch: int | None) -> None:
-        _, group_id, member_id = key
+        kind, group_id, member_id = key
+        logger.info("Member %s fenced from group %s because its %s time-out is over", member_id, group_id, kind)
 
         def remove() -> Result[None]:
             group = self.store.find_modern_group(group_id)

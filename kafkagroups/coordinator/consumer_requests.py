@@ -8,6 +8,7 @@ OffsetMetadataManager (4.3.1).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -38,6 +39,9 @@ from kafkagroups.records.streams_group import StreamsGroupCurrentMemberAssignmen
 from kafkagroups.records.wire import utf16_length
 
 T = TypeVar("T")
+
+
+logger = logging.getLogger("kafkagroups.coordinator")
 
 
 @dataclass(frozen=True)
@@ -137,6 +141,7 @@ class Requests:
             if group.type == CONSUMER:
                 self.consumer_groups.start_group(group)
             return
+        logger.info("Loading group metadata for %s with generation %d", group.group_id, group.generation)
         if len(group.members) > self.settings.group_max_size:
             self.rebalances.prepare(group)
         for member in group.members.values():
@@ -149,6 +154,7 @@ class Requests:
         if isinstance(group, ModernGroup):
             self.consumer_groups.stop_group(group)
             return
+        logger.info("Unloading group metadata for %s with generation %d", group.group_id, group.generation)
         answers_joins = group.state is ClassicState.PREPARING_REBALANCE
         group.transition_to(ClassicState.DEAD, self.clock.now_ms)
         for member in group.ordered_members():

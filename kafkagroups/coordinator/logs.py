@@ -80,6 +80,9 @@ def build_marker(producer_id: int, producer_epoch: int, *, commits: bool, timest
 
 
 class OffsetsLogs(Protocol):
+    def magic(self, partition: int) -> int | None:
+        """Return the format of new batches: 0, 1 or 2; None if the partition is not on this broker."""
+
     def append(self, partition: int, batch: NewBatch, callback: AppendCallback) -> None:
         """Append a batch and call `callback` with the answer, now or later."""
 
@@ -99,6 +102,9 @@ class HeldLogs:
     holds_answers: bool = True
     append_error: Errors = Errors.NONE
     held_appends: list[Callable[[Errors], None]] = field(default_factory=list)
+
+    def magic(self, partition: int) -> int | None:
+        return self.logs.magic(partition)
 
     def read(self, partition: int) -> Iterable[Batch]:
         return self.logs.read(partition)
@@ -154,6 +160,9 @@ class DiskLogs:
         self._writers: dict[int, LogWriter] = {}
         # The keys are (partition, producer id).
         self._newest_producer_epochs: dict[tuple[int, int], int] = {}
+
+    def magic(self, partition: int) -> int | None:
+        return 2
 
     def read(self, partition: int) -> Iterable[Batch]:
         folder = self._partition_folder(partition)

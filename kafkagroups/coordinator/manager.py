@@ -90,23 +90,36 @@ class GroupMetadataManager(GroupStore):
             for producer_id in group.pending:
                 self.open_groups.setdefault(producer_id, set()).add(group.group_id)
             self.on_loaded(self.add_group(build_classic_group(group, self.settings.version, self.clock.now_ms)))
+        logger.info("Finished loading offsets and group metadata from __consumer_offsets-%d", partition)
 
     def _unload(self, partition: int) -> None:
         groups = [group for group in self.groups.values() if self.partition_for(group.group_id) == partition]
+        offset_count = 0
         for group in groups:
             self.on_unloaded(group)
             del self.groups[group.group_id]
             for producer_id in list(self.open_groups):
                 self.close_transaction(producer_id, group.group_id)
+            offset_count += len(group.offsets.committed)
+        logger.info(
+            "Finished unloading __consumer_offsets-%d. Removed %d cached offsets and %d cached groups.",
+            partition,
+            offset_count,
+            len(groups),
+        )
 
     # Storing
 
     def store_group(
         self, group: ClassicGroup, assignments: Mapping[str, bytes], complete: Callable[[Errors], None]
     ) -> None:
+        partition = self.partition_for(group.group_id)
+        if self.logs.magic(partition) is None:
+            complete(Errors.NOT_COORDINATOR)
+            return
         record = encode(self.build_group_record(group, assignments))
         self.logs.append(
-            self.partition_for(group.group_id),
+            partition,
             NewBatch([record], self.clock.now_ms),
             lambda error, _: complete(messages.convert_group_append_error(error)),
         )
@@ -120,15 +133,24 @@ class GroupMetadataManager(GroupStore):
         marker is written. `complete` receives an error for each partition:
 
         - OFFSET_METADATA_TOO_LARGE if the metadata exceeds the limit, counted in UTF-16 units. The others are written.
+        - NOT_COORDINATOR if the partition of the offsets topic is not on this broker.
+        - UNSUPPORTED_FOR_MESSAGE_FORMAT if the log has batch format 0 or 1 and the commit is in a transaction.
         - If the append fails, the error that `convert_commit_append_error` returns.
         """
         assert isinstance(group, ClassicGroup)
         producer_id, _ = producer
+        if group.offsets.has_plain_commit and group.offsets.has_transactional_commit:
+            logger.warning(
+                "group: %s has received offset commits from consumers as well as transactional producers.",
+                group.group_id,
+            )
         limit = self.settings.offset_metadata_max_bytes
         valid_offsets = {
             partition: offset for partition, offset in offsets.items() if utf16_length(offset.metadata) <= limit
         }
         is_transactional = producer_id != NO_PRODUCER_ID
+        log_partition = self.partition_for(group.group_id)
+        magic = self.logs.magic(log_partition)
 
         def answer(error: Errors) -> None:
             too_large = Errors.OFFSET_METADATA_TOO_LARGE
@@ -136,6 +158,12 @@ class GroupMetadataManager(GroupStore):
 
         if not valid_offsets:  # Every partition gets OFFSET_METADATA_TOO_LARGE.
             answer(Errors.NONE)
+            return
+        if magic is None:
+            complete(dict.fromkeys(offsets, Errors.NOT_COORDINATOR))
+            return
+        if is_transactional and magic < 2:
+            complete(dict.fromkeys(offsets, Errors.UNSUPPORTED_FOR_MESSAGE_FORMAT))
             return
 
         def complete_append(error: Errors, first_offset: int) -> None:
@@ -159,15 +187,15 @@ class GroupMetadataManager(GroupStore):
         prepared_offsets = valid_offsets if self.settings.is_at_least(3, 8) else offsets
         if is_transactional:
             self.open_groups.setdefault(producer_id, set()).add(group.group_id)
-            group.offsets.transactions.setdefault(producer_id, {}).update(prepared_offsets)
+            group.offsets.prepare_txn_commit(producer_id, prepared_offsets)
         else:
-            group.offsets.pending.update(prepared_offsets)
+            group.offsets.prepare(prepared_offsets)
         records = [
             encode(self.build_offset_record(group.group_id, partition, offset))
             for partition, offset in valid_offsets.items()
         ]
         batch = NewBatch.of_coordinator(records, self.clock.now_ms, *producer)
-        self.logs.append(self.partition_for(group.group_id), batch, complete_append)
+        self.logs.append(log_partition, batch, complete_append)
 
     # Fetching
 
@@ -192,17 +220,17 @@ class GroupMetadataManager(GroupStore):
             self.delete_offsets_and_empty_groups([group], lambda _: partitions)
         return ()
 
-    def delete_partitions(self, partitions: Collection[TopicPartition], topic_ids: Mapping[str, str]) -> None:
-        self.delete_offsets_and_empty_groups(self.current_groups(), lambda _: partitions)
+    def delete_partitions(self, partitions: Collection[TopicPartition], topic_ids: Mapping[str, str]) -> int:
+        return self.delete_offsets_and_empty_groups(self.current_groups(), lambda _: partitions)
 
-    def delete_expired(self) -> None:
+    def delete_expired(self) -> int:
         now_ms = self.clock.now_ms
         retention_ms = self.settings.offsets_retention_ms
 
         def find_expired(group: ClassicGroup) -> list[TopicPartition]:
             return find_expired_offsets(group, group.offsets.committed, group.offsets.pending, now_ms, retention_ms)
 
-        self.delete_offsets_and_empty_groups(self.current_groups(), find_expired, is_expiration=True)
+        return self.delete_offsets_and_empty_groups(self.current_groups(), find_expired, is_expiration=True)
 
     def delete_offsets_and_empty_groups(
         self,
@@ -210,23 +238,30 @@ class GroupMetadataManager(GroupStore):
         select: Callable[[ClassicGroup], Collection[TopicPartition]],
         *,
         is_expiration: bool = False,
-    ) -> None:
-        """Delete the offsets that `select` returns for each group, each Empty group without offsets, and Dead groups.
+    ) -> int:
+        """Delete the offsets that `select` returns for each group, each Empty group without offsets, and Dead groups;
+        return the number of tombstones of offsets.
 
         For each group, one batch is appended: the tombstones of committed offsets, then that of the group's record. A
         group with generation 0 has no record. With `is_expiration`, pending commits stay.
         """
+        removed_count = 0
+        start_ms = self.clock.now_ms
         for group in groups:
-            group_id = group.group_id
             remove = group.offsets.expire if is_expiration else group.offsets.remove
-            tombstones = [group_store.build_offset_tombstone(group_id, each) for each in remove(select(group))]
+            removed_partitions = remove(select(group))
             if group.state is ClassicState.EMPTY and not group.offsets:
+                logger.info("Group %s transitioned to Dead in generation %d", group.group_id, group.generation)
                 group.transition_to(ClassicState.DEAD, self.clock.now_ms)
-            if self._remove_dead_group(group) and group.generation > 0:
-                tombstones.append(group_store.build_group_tombstone(group_id))
-            if tombstones:
-                batch = NewBatch([encode(record) for record in tombstones], self.clock.now_ms)
-                self.logs.append(self.partition_for(group_id), batch, lambda error, offset: None)
+            if self.logs.magic(self.partition_for(group.group_id)) is None:
+                continue
+            deletes_group = self._remove_dead_group(group)
+            is_appended = self._append_tombstones(group, removed_partitions, deletes_group=deletes_group)
+            removed_count += len(removed_partitions) if is_appended else 0
+        has_expired_offsets = is_expiration and removed_count > 0
+        if has_expired_offsets or self.settings.is_before(2, 0):
+            logger.info("Removed %d expired offsets in %d milliseconds.", removed_count, self.clock.now_ms - start_ms)
+        return removed_count
 
     def _remove_dead_group(self, group: ClassicGroup) -> bool:
         if group.state is not ClassicState.DEAD or self.groups.get(group.group_id) is not group:
@@ -235,3 +270,16 @@ class GroupMetadataManager(GroupStore):
         for timer in group.pending_members.values():
             timer.cancel()
         return True
+
+    def _append_tombstones(
+        self, group: ClassicGroup, partitions: Iterable[TopicPartition], *, deletes_group: bool
+    ) -> bool:
+        group_id = group.group_id
+        records = [encode(group_store.build_offset_tombstone(group_id, partition)) for partition in partitions]
+        if deletes_group and group.generation > 0:
+            records.append(encode(group_store.build_group_tombstone(group_id)))
+        errors: list[Errors] = []
+        if records:
+            batch = NewBatch(records, self.clock.now_ms)
+            self.logs.append(self.partition_for(group_id), batch, lambda error, _: errors.append(error))
+        return not any(errors)

@@ -264,13 +264,13 @@ class OffsetRequests(ConsumerGroupRequests):
             raise Refusal(Errors.NON_EMPTY_GROUP)
         return group, group.subscribed_topics
 
-    def partitions_deleted(self, partitions: Collection[TopicPartition]) -> None:
-        """Delete all groups' offsets for these partitions, because their topics were deleted.
+    def partitions_deleted(self, partitions: Collection[TopicPartition]) -> int:
+        """Delete all groups' offsets for these partitions, because their topics were deleted. Return how many.
 
         Up to 3.9, a group is also deleted if it is Empty and has no offsets left. Source:
         GroupCoordinator.handleDeletedPartitions.
         """
-        self.manager.delete_partitions(partitions, self.validator.topic_ids)
+        return self.manager.delete_partitions(partitions, self.validator.topic_ids)
 
     def start_expiration(self, first_ms: int = 0) -> None:
         """Delete expired offsets after `first_ms` ms, then every `settings.offsets_retention_check_interval_ms` ms.

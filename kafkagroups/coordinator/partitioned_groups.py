@@ -46,7 +46,7 @@ from kafkagroups.groups.living_groups import Cancellable, ClassicGroup, LivingGr
 from kafkagroups.groups.map_orders import java_map_order, timeline_map_order, topic_partition_hash
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.modern_replay import check_loaded
-from kafkagroups.groups.offsets import ReadOnlyOffsets, TopicPartition
+from kafkagroups.groups.offsets import OffsetAndMetadata, ReadOnlyOffsets, TopicPartition
 from kafkagroups.groups.replay import LogKeys, replay_batches
 from kafkagroups.log.batch import Batch, parse_record_batch
 from kafkagroups.records.serde import Record, encode
@@ -162,7 +162,7 @@ class PartitionRuntime:
     ) -> ResponseFuture[Errors]:
         encoded = [encode(record, self.dialect) for record in records]
         batch = NewBatch.of_coordinator(encoded, self.clock.now_ms, *producer)
-        if not self.is_active:
+        if not self.is_active or self.store.logs.magic(self.partition) is None:
             self.shard.revert(0)
             return ResponseFuture.of(Errors.NOT_COORDINATOR)
         if applies:
@@ -458,33 +458,43 @@ class PartitionedGroups(GroupStore):
         deleted = [partition for partition in partitions if partition in committed or is_pending(partition)]
         return [group_store.build_offset_tombstone(group.group_id, partition) for partition in deleted]
 
-    def delete_partitions(self, partitions: Collection[TopicPartition], topic_ids: Mapping[str, str]) -> None:
+    def delete_partitions(self, partitions: Collection[TopicPartition], topic_ids: Mapping[str, str]) -> int:
         """The groups stay, and so does an offset that was committed for another topic of this name."""
 
-        def build(shard: LivingShard) -> list[Record]:
+        def build(groups: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]]) -> list[Record]:
             return [
                 group_store.build_offset_tombstone(group_id, partition)
-                for groups in (shard.offsets.committed, *shard.offsets.pending.values())
                 for group_id, offsets in groups.items()
                 for partition in partitions
                 if partition in offsets and offsets[partition].topic_id in (None, topic_ids.get(partition.topic))
             ]
 
-        self._delete_everywhere(build)
+        def build_all(shard: LivingShard) -> tuple[int, list[Record]]:
+            committed = build(shard.offsets.committed)
+            pending = [record for groups in shard.offsets.pending.values() for record in build(groups)]
+            return len(committed), [*committed, *pending]
 
-    def delete_expired(self) -> None:
-        def build(shard: LivingShard) -> list[Record]:
+        return self._delete_everywhere(build_all)
+
+    def delete_expired(self) -> int:
+        def build_all(shard: LivingShard) -> tuple[int, list[Record]]:
             group_ids = timeline_map_order(shard.groups)
-            return [record for group_id in group_ids for record in self._build_expiration(shard, group_id)]
+            records = [record for group_id in group_ids for record in self._build_expiration(shard, group_id)]
+            return sum(record.type == group_store.OFFSET_RECORD_TYPE for record in records), records
 
-        self._delete_everywhere(build)
+        return self._delete_everywhere(build_all)
 
-    def _delete_everywhere(self, build: Callable[[LivingShard], list[Record]]) -> None:
+    def _delete_everywhere(self, build: Callable[[LivingShard], tuple[int, list[Record]]]) -> int:
+        counts = []
+
         def delete(shard: LivingShard) -> Result[None]:
-            return Result(None, build(shard), is_atomic=False)
+            count, records = build(shard)
+            counts.append(count)
+            return Result(None, records, is_atomic=False)
 
         for runtime in self.runtimes.values():
             runtime.write(delete, group_store.ignore_refusal)
+        return sum(counts)
 
     def _build_expiration(self, shard: LivingShard, group_id: str) -> list[Record]:
         """Return the tombstones of a group's expired offsets, and of the group if it is Empty and has no others."""

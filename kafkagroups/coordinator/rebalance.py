@@ -18,6 +18,7 @@ DelayedHeartbeat.scala; shouldKeepMemberAlive (1.0.1).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from functools import partial
 
@@ -29,6 +30,8 @@ from kafkagroups.groups.living_groups import ClassicGroup, ClassicMember
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 """How long a new member may wait for its first generation. After this time the member is removed."""
+
+logger = logging.getLogger("kafkagroups.coordinator")
 
 
 def cancel_timers(group: ClassicGroup) -> None:
@@ -92,6 +95,7 @@ class Rebalances:
         is_alive = is_waiting and not member.is_new
         if is_removed or is_alive:
             return
+        logger.info("Member %s in group %s has failed, removing it from the group", member.member_id, group.group_id)
         self.drop_member(group, member)
         self.go_on(group)
         self._end_delay_if_all_joined(group)
@@ -128,6 +132,12 @@ class Rebalances:
         self._stop_waiting_for_syncs(group)
         was_empty = group.state is ClassicState.EMPTY
         group.transition_to(ClassicState.PREPARING_REBALANCE, self.clock.now_ms)
+        logger.info(
+            "Preparing to rebalance group %s in state %s with old generation %d",
+            group.group_id,
+            group.state.value,
+            group.generation,
+        )
         if was_empty:
             delay_ms = self.settings.group_initial_rebalance_delay_ms
             remaining_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
@@ -185,16 +195,18 @@ class Rebalances:
         # Before 2.3 every remaining member has joined, so the leader has joined, too.
         has_joined_leader = group.elect_joined_leader() if keeps_static_members else True
         if group.members and not has_joined_leader:
+            logger.error("Group %s could not complete rebalance because no members rejoined", group.group_id)
             # With a delay of 0 ms, the timer would run immediately, again and again.
             self._schedule_join_end(group, max(group.rebalance_timeout_ms, 1))
             return
         if not group.start_next_generation(self.clock.now_ms):
-            return
-        if group.members:
-            self._answer_joins(group)
+            logger.error("Group %s could not complete rebalance because a subscription is malformed", group.group_id)
+        elif not group.members:
+            logger.info("Group %s with generation %d is now empty", group.group_id, group.generation)
+            self.manager.store_group(group, {}, partial(self._warn_if_not_stored, group))
         else:
-            # If the append fails, the next load finds the previous members, until their sessions time out.
-            self.manager.store_group(group, {}, lambda error: None)
+            logger.info("Stabilized group %s generation %d", group.group_id, group.generation)
+            self._answer_joins(group)
 
     def _answer_joins(self, group: ClassicGroup) -> None:
         answers = []
@@ -211,6 +223,11 @@ class Rebalances:
             if callback is not None:
                 callback(result)
 
+    def _warn_if_not_stored(self, group: ClassicGroup, error: Errors) -> None:
+        """If it failed, the next load finds the previous members, until their sessions time out."""
+        if error is not Errors.NONE:
+            logger.warning("Failed to write empty metadata for group %s: %s", group.group_id, error.name)
+
     # CompletingRebalance: waiting for the leader's assignment
 
     def sync(
@@ -224,6 +241,12 @@ class Rebalances:
         self.mark_synced(group, member)
         if group.leader != member.member_id:
             return
+        logger.info(
+            "Assignment received from leader %s for group %s for generation %d",
+            group.leader,
+            group.group_id,
+            group.generation,
+        )
         all_assignments = {member_id: assignments.get(member_id, b"") for member_id in group.members}
         generation = group.generation
 

@@ -98,6 +98,9 @@ class Replica:
         self.partition = partition
         self.batches = [batch for batch in logs.read(partition) if end_offset is None or batch.base_offset < end_offset]
 
+    def magic(self, partition: int) -> int | None:
+        return 2
+
     def append(self, partition: int, batch: coordinator.NewBatch, callback: AppendCallback) -> None:
         raise UsageError("the log of a follower cannot be appended to; append to the leader's log")
 

@@ -8,10 +8,10 @@ offsets, and the shard of the new coordinator, which can take back what its log 
 
 A commit has one of three states:
 
-- *Pending*: a commit outside a transaction whose append is not answered yet (`pending`).
+- *Pending*: a commit outside a transaction whose append is not answered yet (`prepare`).
 - *Committed*: the append was answered (`complete`). Of several answered commits for a partition, the one that stands
   last in the log stays, no matter which append was answered first.
-- *Pending in a transaction*: a commit in a transaction whose marker is not written yet (`transactions`,
+- *Pending in a transaction*: a commit in a transaction whose marker is not written yet (`prepare_txn_commit`,
   `complete_txn_append`, `end_transaction`).
 
 If an append fails, the commit's pending offset is removed. If a later commit has already replaced it, Kafka keeps the
@@ -58,16 +58,22 @@ class NotAppended(Exception):
 
 @dataclass
 class GroupOffsets:
-    """`committed` and `transactions`, the offsets of open transactions by producer id, are hard state; `pending` is
-    soft state.
+    """`committed` and `transactions`, the offsets of open transactions by producer id, are hard state; the others are
+    soft state. `has_plain_commit` and `has_transactional_commit` say what came in the current generation.
     """
 
     committed: PartitionOffsets = field(default_factory=dict)
     transactions: dict[int, PartitionOffsets] = field(default_factory=dict)
     pending: PartitionOffsets = field(default_factory=dict)
+    has_plain_commit: bool = False
+    has_transactional_commit: bool = False
 
     def __bool__(self) -> bool:
         return bool(self.committed or self.pending or self.transactions)
+
+    def prepare(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        self.has_plain_commit = True
+        self.pending.update(offsets)
 
     def complete(self, partition: TopicPartition, pending_offset: OffsetAndMetadata, batch_offset: int) -> None:
         """Commit a pending offset after its append, unless it was removed before, or a newer offset is committed."""
@@ -79,6 +85,10 @@ class GroupOffsets:
         """Remove this pending offset, but not a later one that has replaced it."""
         if self.pending.get(partition) == pending_offset:
             del self.pending[partition]
+
+    def prepare_txn_commit(self, producer_id: int, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        self.has_transactional_commit = True
+        self.transactions.setdefault(producer_id, {}).update(offsets)
 
     def complete_txn_append(
         self, producer_id: int, partition: TopicPartition, pending_offset: OffsetAndMetadata, batch_offset: int
@@ -331,6 +341,8 @@ class ClassicGroup:
         self.compute_subscribed_topics()
         state = ClassicState.COMPLETING_REBALANCE if self.members else ClassicState.EMPTY
         self.transition_to(state, now_ms)
+        self.offsets.has_plain_commit = False
+        self.offsets.has_transactional_commit = False
         self.pending_sync.clear()
         return True
 

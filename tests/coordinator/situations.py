@@ -4,7 +4,6 @@ Each is a function of `make`, which starts a broker.
 """
 
 from kafkagroups.coordinator import Errors, OffsetCommit, TopicPartition
-from kafkagroups.groups.group import ClassicState
 from tests.coordinator.conftest import ORDERS, TOPICS, Broker, NewBroker, subscription
 from tests.coordinator.test_classic_rules import GROUP_ERRORS
 
@@ -98,7 +97,8 @@ def dead_group(make):
     for version in ("2.8.2", "1.0.1"):
         kafka = make(version=version)
         kafka.commit("g", 1)
-        kafka.group("g").transition_to(ClassicState.DEAD, kafka.clock.now_ms)
+        kafka.logs.magic = lambda partition: None
+        kafka.coordinator.delete_groups(["g"])
         ask_everything(kafka)
 
 

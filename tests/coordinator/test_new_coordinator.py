@@ -185,7 +185,7 @@ def test_tombstones_that_do_not_fit_into_one_batch(make_new):
     kafka = make_new()
     kafka.commit("g", 1, ORDERS, ORDERS_1, CLICKS)
     kafka.disk.max_message_bytes = 110
-    kafka.coordinator.partitions_deleted([ORDERS, ORDERS_1, CLICKS])
+    assert kafka.coordinator.partitions_deleted([ORDERS, ORDERS_1, CLICKS]) == 3
     assert sorted(len(batch) for batch in kafka.records()[1:]) == [1, 2]
     assert kafka.fetch("g") == {}
 

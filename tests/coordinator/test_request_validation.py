@@ -35,16 +35,18 @@ def test_the_empty_group_id(kafka):
     assert {error for api, error in response.items() if api not in refused} == {Errors.NONE}
 
 
-def test_unloading_sends_everybody_away(kafka):
-    """GC.onGroupUnloaded: hanging requests are answered NOT_COORDINATOR."""
+def test_unloading_sends_everybody_away(kafka, caplog):
+    """GC.onGroupUnloaded: hanging requests are answered NOT_COORDINATOR; the line counts offsets and groups."""
     member_id = kafka.stable("g")
     kafka.commit("g", 1, ORDERS, ORDERS_1, member_id=member_id, generation=1)
     joining = kafka.join("g")
     awaited = kafka.join("h").value.member_id
     kafka.join("h")
-    kafka.coordinator.resign(0)
+    with caplog.at_level("INFO", "kafkagroups.coordinator"):
+        kafka.coordinator.resign(0)
     assert joining.value.error is Errors.NOT_COORDINATOR
     assert awaited and kafka.groups() == []
+    assert caplog.messages[-1].endswith("Removed 2 cached offsets and 2 cached groups.")
 
 
 def test_a_client_that_may_not(kafka):

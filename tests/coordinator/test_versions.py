@@ -108,6 +108,15 @@ def test_a_client_without_authorization_gets_no_generation(broker):
     assert (refused.error, refused.generation) == (Errors.GROUP_AUTHORIZATION_FAILED, -1)
 
 
+def test_what_a_failed_append_did_not_delete_is_not_counted(kafka):
+    """GMM.cleanupGroupMetadata: offsetsRemoved grows only behind the append."""
+    kafka.commit("g", 5, ORDERS, ORDERS_1)
+    kafka.logs.append_error = Errors.KAFKA_STORAGE_ERROR
+    assert kafka.coordinator.manager.delete_offsets_and_empty_groups([kafka.group("g")], lambda group: [ORDERS]) == 0
+    kafka.logs.append_error = Errors.NONE
+    assert kafka.coordinator.manager.delete_offsets_and_empty_groups([kafka.group("g")], lambda group: [ORDERS_1]) == 1
+
+
 @pytest.mark.parametrize("version", ["2.3.1", "0.11.0", "2.8", "3.9.1", "4.3.0", "three"])
 def test_a_version_whose_rules_were_not_checked_is_refused(version):
     """2.3.1 writes no group record when a static member is replaced, for example; the others follow other rules."""

@@ -186,6 +186,9 @@ class World:
 
     # The coordinator's log
 
+    def magic(self, partition):
+        return self.logs.magic(partition)
+
     def read(self, partition):
         return self.logs.read(partition)
 

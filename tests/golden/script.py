@@ -12,6 +12,7 @@ OFFSET[@LEADER_EPOCH][:METADATA], and its metadata may be x*4096. An answer that
 number of ms since then.
 """
 
+import logging
 import re
 import shlex
 from collections import defaultdict
@@ -47,7 +48,16 @@ TOPICS = {"orders": 3, "clicks": 3}
 def play(script, folder):
     """Return the script with the answers of today's coordinator."""
     broker = Broker(folder)
-    return "\n\n".join(_block(broker, each) for each in script.strip("\n").split("\n\n")) + "\n"
+    logger = logging.getLogger("kafkagroups.coordinator")
+    listener = Listener(broker.add_log_line)
+    level = logger.level
+    logger.addHandler(listener)
+    logger.setLevel(logging.INFO)
+    try:
+        return "\n\n".join(_block(broker, each) for each in script.strip("\n").split("\n\n")) + "\n"
+    finally:
+        logger.setLevel(level)
+        logger.removeHandler(listener)
 
 
 def _block(broker, block):
@@ -56,12 +66,24 @@ def _block(broker, block):
     return "\n".join([commands, "---", *output] if output else [commands])
 
 
+class Listener(logging.Handler):
+    """A handler that passes each log line to a function."""
+
+    def __init__(self, add_line):
+        super().__init__(logging.INFO)
+        self.add_line = add_line
+
+    def emit(self, record):
+        self.add_line(record.getMessage())
+
+
 class Broker:
     """Every public method is a command."""
 
     def __init__(self, folder):
         self.folder = folder
         self.output = []
+        self.shows_log = False
         self.kafka("3.9.2")
 
     def run(self, lines):
@@ -181,9 +203,22 @@ class Broker:
         """Refuse appends with that error. NONE: accept them again."""
         self.logs.append_error = Errors[error]
 
+    def magic(self, magic):
+        """Set the message format of the offsets topic. `none`: the partition is not on this broker."""
+        value = None if magic == "none" else int(magic)
+        self.disk.magic = lambda partition: value
+
     def _appended(self, partition, first, last):
         batch = next(each for each in self.disk.read(partition) if each.base_offset == first)
         self._print(texts.batch(partition, batch, self.coordinator.manager.dialect))
+
+    def log(self):
+        """Show the coordinator's log lines from now on."""
+        self.shows_log = True
+
+    def add_log_line(self, line):
+        if self.shows_log:
+            self._print(f"log: {line}")
 
     # Members
 

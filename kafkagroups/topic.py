@@ -68,8 +68,7 @@ class Topic:
         "python" is the readable engine, "compiled" the native one, which must be installed, and "auto" the native one
         if it is installed. Both give the same result.
     threads
-        How many partitions are loaded at the same time; 0 means one for each CPU. The readable engine uses processes,
-        and only one for logs below 16 MiB together.
+        How many partitions the native engine loads at the same time; 0 means one for each CPU.
     past_damage
         Go on at the next sound batch after damaged bytes, which `gaps` of a partition names. The default gives the
         answers of a broker, whose recovery cuts the log there.

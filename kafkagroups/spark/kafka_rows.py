@@ -20,8 +20,7 @@ Rows are records without batches and markers, so they say less than segments:
 
 Each table reads the rows again, so cache them if their source is slow.
 
-A stream of rows has the current offsets (`_current_offsets`). Spark's own state keeps the newest record of each key of
-a group, as Kafka's log cleaner does, and each micro-batch loads the groups of which it has records.
+A stream of rows has only the table `records`: a group's answer needs all rows of its partition.
 """
 
 from __future__ import annotations
@@ -42,28 +41,21 @@ from kafkagroups.loading.rows import decode_columns, read_table
 from kafkagroups.log.batch import LogRecord, encode_batch
 from kafkagroups.log.folders import open_log
 from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET
-from kafkagroups.log.segments import Log, log_of_buffers
+from kafkagroups.log.segments import Log
 from kafkagroups.log.writer import LogWriter
 from kafkagroups.records.releases import DEFAULT_DIALECT
 from kafkagroups.spark.tasks import RESULTS, collect_results, pack_result
 from kafkagroups.topic import Topic
 
 if TYPE_CHECKING:
-    import pandas as pd
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 ROW_COLUMNS = ("partition", "offset", "timestamp", "key", "value")
 _KEY = ("partition", "group", "topic", "topic_partition")
 _DECODED = columns_of(
     "records", ("type", "name", "group", "topic", "topic_partition", "value_version", "json", "error")
 )
-_DECODE = "consumer_offsets_decode"
-_LOAD = "consumer_offsets_load"
-_STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
-_ROCKSDB = "RocksDBStateStoreProvider"
-_STREAMING_STATE = "org.apache.spark.sql.execution.streaming.state"
-_STATE = "offset long, timestamp_ms long, value binary"
 _RECORDS_OF_BATCH = 1000
 _BYTES_OF_BATCH = 1024 * 1024
 
@@ -73,8 +65,7 @@ def decode(rows: DataFrame) -> DataFrame:
 
     The new columns are ``type``, ``name``, ``group``, ``topic``, ``topic_partition``, ``value_version``, ``json``
     (Kafka's JSON) and ``error``, as in the table ``records``. A column of the same name is replaced, such as the
-    ``topic`` of Spark's Kafka source, which always is ``__consumer_offsets``. After :func:`register`, the SQL function
-    ``consumer_offsets_decode(key, value)`` returns them as a struct.
+    ``topic`` of Spark's Kafka source, which always is ``__consumer_offsets``.
 
     Parameters
     ----------
@@ -119,42 +110,6 @@ def _decode(key: bytes | None, value: bytes | None, with_json: bool = True) -> d
         return {"error": str(error)}
 
 
-def register_functions(session: SparkSession) -> None:
-    """Add the SQL functions: `consumer_offsets_decode(key, value)`, and the table function `consumer_offsets_load`.
-
-    The second one gets rows, `consumer_offsets_load(TABLE(rows))`, and returns the table offsets of the new
-    coordinator, each partition loaded alone.
-    """
-    from pyspark.sql.functions import udf, udtf
-    from pyspark.sql.pandas.types import from_arrow_schema
-    from pyspark.sql.udtf import AnalyzeResult, OrderingColumn, PartitioningColumn
-
-    class Load:
-        """Spark creates one for each partition of the rows, and gives it the rows in the order of their offsets."""
-
-        @staticmethod
-        def analyze(rows: Any) -> AnalyzeResult:
-            schema = from_arrow_schema(arrow_schema(columns_of("offsets")))
-            return AnalyzeResult(schema, False, [PartitioningColumn("partition")], [OrderingColumn("offset")])
-
-        def __init__(self) -> None:
-            self.rows: list[tuple[Any, ...]] = []
-
-        def eval(self, row: Any) -> None:
-            time = row["timestamp"]
-            time_ms = None if time is None else int(time.timestamp() * 1000)
-            self.rows.append((row["partition"], row["partition"], row["offset"], time_ms, row["key"], row["value"]))
-
-        def terminate(self) -> Iterator[tuple[Any, ...]]:
-            records = [row.record for row in _check_rows(self.rows)]
-            for row in _load_offsets(records, self.rows[0][0] if self.rows else None, Topic("")):
-                yield tuple(row.values())
-
-    load: Any = udtf(Load)
-    session.udf.register(_DECODE, udf(_decode, schema_ddl(_DECODED), useArrow=False))
-    session.udtf.register(_LOAD, load)
-
-
 def _check_columns(rows: DataFrame, names: Iterable[str]) -> None:
     missing = [name for name in names if name not in rows.columns]
     if missing:
@@ -188,7 +143,7 @@ class RowTables:
     offsets, pending, groups, members, partitions, records : DataFrame
         The tables, as of :class:`Tables`. ``records`` are the rows with the columns of :func:`decode`. ``pending`` is
         empty, because rows do not show open transactions. There is no table ``fates``, because rows show no batches and
-        no markers. Of a stream, there are only ``offsets`` and ``records``.
+        no markers. Of a stream, there is only ``records``.
     uncertain : DataFrame
         The keys whose answer depends on where the marker of a transaction stands, which rows do not show:
         ``partition``, ``group``, ``topic``, ``topic_partition``. For the new coordinator there are none.
@@ -212,16 +167,13 @@ class RowTables:
         self._is_stream = rows.isStreaming
         self._is_one_group = is_one_group
 
+    offsets = cached_property(lambda self: self._table("offsets"))
     pending = cached_property(lambda self: self._table("pending"))
     groups = cached_property(lambda self: self._table("groups"))
     members = cached_property(lambda self: self._table("members"))
     partitions = cached_property(lambda self: self._table("partitions"))
     records = cached_property(lambda self: decode(self._given_rows))
     _named = cached_property(lambda self: _decode_rows(self._rows, with_json=False))
-
-    @cached_property
-    def offsets(self) -> DataFrame:
-        return _current_offsets(self._rows, self._topic) if self._is_stream else self._table("offsets")
 
     @cached_property
     def uncertain(self) -> DataFrame:
@@ -260,7 +212,7 @@ class RowTables:
         """What a task that loads shared groups must know about the topic: the partitions that share them."""
         option = self._topic.partitions
         if self._is_stream:
-            raise UsageError("a stream of rows has the tables offsets and records")
+            raise UsageError("a stream of rows has only the table records")
         if self._topic.dialect.coordinator == "new" and option is not None and not self._is_one_group:
             return WholeTopic(FoundPartitions(option=option), {})
         from pyspark.sql import functions as F
@@ -351,64 +303,3 @@ def _split(records: Iterable[LogRecord]) -> Iterator[list[LogRecord]]:
         size += len(record.key or b"") + len(record.value or b"")
     if batch:
         yield batch
-
-
-def _load_offsets(records: list[LogRecord], partition: int | None, topic: Topic) -> list[dict[str, Any]]:
-    """Load the records of one partition, and return the rows of the table `offsets`."""
-    segment = b"".join(map(encode_batch, _split(records)))
-    log = log_of_buffers({"rows.log": segment}, partition)
-    groups = _open_logs(topic, [log]).load()
-    rows: list[dict[str, Any]] = read_table(groups, "offsets").read_all().to_pylist()
-    return rows
-
-
-def _current_offsets(rows: DataFrame, topic: Topic) -> DataFrame:
-    """Return a stream of the committed offsets that a micro-batch changes: the newest row of a key is its answer.
-
-    The columns are those of the table `offsets`, and `deleted`: true if a broker has no offset for the key any more.
-    Tombstones stay in the state, so that an older row that comes again revives nothing.
-    """
-    from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
-
-    names = [column.name for column in columns_of("offsets")]
-
-    class CurrentOffsets(StatefulProcessor):
-        def init(self, handle: StatefulProcessorHandle) -> None:
-            self.records = handle.getMapState("records", "key binary", _STATE)
-
-        def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
-            import pandas as pd
-
-            before = self._answer(key[0])
-            for frame in rows:
-                for row in frame.itertuples(index=False):
-                    record_key = (bytes(row.key),)
-                    known = self.records.getValue(record_key)
-                    if known is None or row.offset > known[0]:
-                        value = None if row.value is None else bytes(row.value)
-                        self.records.updateValue(record_key, (row.offset, row.timestamp, value))
-            after = self._answer(key[0])
-            changed = [row | {"deleted": False} for place, row in after.items() if before.get(place) != row]
-            changed += [row | {"deleted": True} for place, row in before.items() if place not in after]
-            yield pd.DataFrame(changed, columns=[*names, "deleted"], dtype=object)
-
-        def _answer(self, partition: int) -> dict[tuple[Any, ...], dict[str, Any]]:
-            kept = sorted((*value, key) for (key,), value in self.records.iterator())
-            records = [LogRecord(offset, time_ms, key, value) for offset, time_ms, value, key in kept]
-            found = _load_offsets(records, partition, topic)
-            return {(row["topic"], row["topic_partition"]): row for row in found}
-
-        def close(self) -> None: ...
-
-    settings = rows.sparkSession.conf
-    # Spark's default has no maps.
-    if not str(settings.get(_STATE_STORE, "")).endswith(_ROCKSDB):
-        settings.set(_STATE_STORE, f"{_STREAMING_STATE}.{_ROCKSDB}")
-    keyed = (
-        _decode_rows(rows, with_json=False)
-        .where("group is not null")
-        .select("group", *ROW_COLUMNS)
-        .groupBy("partition", "group")
-    )
-    schema = f"{schema_ddl(columns_of('offsets'))}, deleted boolean"
-    return keyed.transformWithStateInPandas(CurrentOffsets(), schema, "Update", "None")

@@ -196,11 +196,10 @@ def _check_master(master: str) -> None:
 
 
 def register(session: SparkSession) -> None:
-    """Add the data source ``consumer_offsets`` and the SQL functions to a session.
+    """Add the data source ``consumer_offsets`` to a session.
 
     Where the package is installed on the driver, Spark finds the data source by its name in every session; a package
-    that was sent with ``--py-files`` must be registered. The functions are ``consumer_offsets_decode(key, value)`` and
-    the table function ``consumer_offsets_load``. Registering twice does no harm.
+    that was sent with ``--py-files`` must be registered. Registering twice does no harm.
 
     Parameters
     ----------
@@ -209,7 +208,6 @@ def register(session: SparkSession) -> None:
     """
     from pyspark.errors import AnalysisException
 
-    from kafkagroups.spark.kafka_rows import register_functions
     from kafkagroups.spark.source import ConsumerOffsets
 
     prepare(session)
@@ -218,7 +216,6 @@ def register(session: SparkSession) -> None:
     except AnalysisException as error:
         if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
             raise  # Spark 4.0 does not register again what it has found by name.
-    register_functions(session)
 
 
 def prepare(session: SparkSession) -> None:

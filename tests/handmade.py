@@ -28,7 +28,7 @@ from kafkagroups.log.batch import (
 from kafkagroups.log.batches import read_batches
 from kafkagroups.log.compression import CompressionType, compress, decompress
 from kafkagroups.log.segment_file import segment_name
-from kafkagroups.log.segments import Log, log_of_buffers
+from kafkagroups.log.segments import Log
 from kafkagroups.log.writer import LogWriter
 from kafkagroups.records import consumer_group, share_group, streams_group
 from kafkagroups.records.consumer_protocol import (
@@ -140,6 +140,12 @@ def write_batches(folder, batches, partition=7):
         data += encode_batch([LogRecord(offset + n, START + time, *kg.encode(each)) for n, each in enumerate(records)])
         offset += len(records)
     return write_segment(folder, data, partition)
+
+
+def log_of_buffers(buffers, partition):
+    """Return the log of segments in memory: the bytes of each by its name, as pairs or a mapping."""
+    content = dict(buffers)
+    return Log("", list(content), partition, content)
 
 
 def load_table(source, *, table="offsets", partition=None, columns=None, **rules):

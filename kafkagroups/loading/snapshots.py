@@ -389,8 +389,6 @@ class KeptPartition:
 
     def join(self, log: Log, ranges: Mapping[str, ByteRange]) -> KeptPartition:
         joined = log.select_ranges({self.segment: WHOLE_FILE, **ranges}, self.log.start_offset)
-        if log.content is not None:
-            joined.content = {self.segment: self.log.read(self.segment), **{name: log.content[name] for name in ranges}}
         return KeptPartition(joined, log, self.saved, self.segment)
 
     def find_rest(self, log: Log) -> dict[str, ByteRange] | None:
@@ -450,6 +448,9 @@ class KeptPartition:
 
     def save(self, folder: Path, dialect: Dialect, max_growth: float = 0) -> Saved:
         saved = self.saved
+        is_in_folder = saved is not None and self.segment == os.path.abspath(folder / saved.file)
+        if saved is not None and is_in_folder and self.source is None:
+            return saved
         shard = self.get_shard(dialect)
         loaded = shard.loaded
         limit = self.log.max_batch_bytes
@@ -460,7 +461,7 @@ class KeptPartition:
         counts = (loaded.batches, loaded.records)
         if saved is not None:
             new_batches = loaded.batches - saved.loaded.batches
-            if new_batches <= max_growth * saved.batches and self.segment == os.path.abspath(folder / saved.file):
+            if new_batches <= max_growth * saved.batches and is_in_folder:
                 return saved if new_batches else msgspec.structs.replace(saved, loaded=loaded)
             counts = (saved.batches + new_batches, loaded.records - saved.loaded.records + saved.records)
         file = name_segment(shard.partition)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, field
@@ -366,17 +366,6 @@ class _SegmentCache(dict[str, BytesLike]):
     def __missing__(self, segment: str) -> BytesLike:
         self[segment] = self._log.read(segment)
         return self[segment]
-
-
-Buffers = Iterable[tuple[str, BytesLike]] | Mapping[str, BytesLike]
-"""A mapping can load the bytes of each segment only when it is read."""
-
-
-def log_of_buffers(buffers: Buffers, partition: int | None) -> Log:
-    content = buffers if isinstance(buffers, Mapping) else dict(buffers)
-    if not content:
-        raise UsageError("a log has at least one segment")
-    return Log("", list(content), partition, content)
 
 
 @dataclass(frozen=True, slots=True)

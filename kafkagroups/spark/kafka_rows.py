@@ -26,6 +26,7 @@ A stream of rows has only the table `records`: a group's answer needs all rows o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain, groupby
 from operator import itemgetter
@@ -35,16 +36,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.loading.columns import arrow_schema, columns_of, schema_ddl
-from kafkagroups.loading.load import OpenTopic, WholeTopic
+from kafkagroups.loading.load import WholeTopic
 from kafkagroups.loading.partition_count import FoundPartitions
 from kafkagroups.loading.rows import decode_columns, read_table
 from kafkagroups.log.batch import LogRecord, encode_batch
-from kafkagroups.log.folders import open_log
 from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET
-from kafkagroups.log.segments import Log
 from kafkagroups.log.writer import LogWriter
 from kafkagroups.records.releases import DEFAULT_DIALECT
-from kafkagroups.spark.tasks import RESULTS, collect_results, pack_result
 from kafkagroups.topic import Topic
 
 if TYPE_CHECKING:
@@ -151,7 +149,7 @@ class RowTables:
         What the rows cannot say, one sentence each.
     """
 
-    def __init__(self, rows: DataFrame, topic: Topic, *, is_one_group: bool = False) -> None:
+    def __init__(self, rows: DataFrame, topic: Topic) -> None:
         if not hasattr(rows, "mapInArrow"):
             raise UsageError(f"expected a path or a DataFrame, found {type(rows).__name__}")
         assert topic.dialect  # This property raises a UsageError for an unknown coordinator or Kafka version.
@@ -165,7 +163,6 @@ class RowTables:
         self._rows = _select(rows)
         self._given_rows = rows.select(*ROW_COLUMNS)
         self._is_stream = rows.isStreaming
-        self._is_one_group = is_one_group
 
     offsets = cached_property(lambda self: self._table("offsets"))
     pending = cached_property(lambda self: self._table("pending"))
@@ -185,35 +182,13 @@ class RowTables:
         depends_on_markers = F.lit(self._topic.dialect.coordinator == "classic")
         return ends.where("is_deleted and commits > 0").where(depends_on_markers).select(*_KEY)
 
-    def _table(self, table: str) -> DataFrame:
-        def read(topic: OpenTopic) -> Iterator[pa.RecordBatch]:
-            return iter(read_table(topic.load(whole=whole), table))
-
-        whole = self.whole
-        return self._map_logs(read, schema_ddl(columns_of(table)))
-
-    def of_group(self, group: str) -> RowTables:
-        """Return the tables of only those rows whose key names a group, and of all partitions that have such rows."""
-        from pyspark.sql import functions as F
-
-        rows = self._named.where(F.col("group") == group).select(*ROW_COLUMNS)
-        return RowTables(rows, self._topic, is_one_group=True)
-
-    def compute(self, function: Any) -> list[Any]:
-        """Return what a function yields for the logs of each task: of one partition, or of all that share groups."""
-
-        def run(topic: OpenTopic) -> Iterator[pa.RecordBatch]:
-            yield from map(pack_result, function(topic))
-
-        return collect_results(self._map_logs(run, RESULTS))
-
     @cached_property
     def whole(self) -> WholeTopic:
         """What a task that loads shared groups must know about the topic: the partitions that share them."""
         option = self._topic.partitions
         if self._is_stream:
             raise UsageError("a stream of rows has only the table records")
-        if self._topic.dialect.coordinator == "new" and option is not None and not self._is_one_group:
+        if self._topic.dialect.coordinator == "new" and option is not None:
             return WholeTopic(FoundPartitions(option=option), {})
         from pyspark.sql import functions as F
 
@@ -223,28 +198,25 @@ class RowTables:
         partitions_of: dict[str, list[int | None]] = {row["group"]: list(row["partitions"]) for row in rows}
         return WholeTopic(FoundPartitions(sorted(_shared(partitions_of)), False, option), partitions_of)
 
-    def _map_logs(self, function: Any, schema: str) -> DataFrame:
-        """Apply a function to the logs of each task, opened as a topic. It yields Arrow record batches."""
+    def _table(self, table: str) -> DataFrame:
+        """A task loads one partition, or all that share groups."""
         from pyspark.sql import functions as F
 
         topic = self._topic
-        load = F.when(F.col("partition").isin(sorted(_shared(self.whole.partitions_of))), -1)
+        whole = self.whole
+        load = F.when(F.col("partition").isin(sorted(_shared(whole.partitions_of))), -1)
         rows = self._rows.withColumn("load", load.otherwise(F.col("partition"))).repartition("load")
         rows = rows.sortWithinPartitions("load", "partition", "offset")
 
-        def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             columns = ([batch[name].to_pylist() for name in ("load", *ROW_COLUMNS)] for batch in batches)
             given = chain.from_iterable(zip(*each, strict=True) for each in columns)
             for _, rows_of_load in groupby(_check_rows(given), itemgetter(0)):
                 with TemporaryDirectory() as folder:
-                    logs = _write_logs(rows_of_load, folder)
-                    yield from function(_open_logs(topic, logs))
+                    _write_logs(rows_of_load, folder)
+                    yield from read_table(replace(topic, path=folder).open().load(whole=whole), table)
 
-        return rows.mapInArrow(run, schema)
-
-
-def _open_logs(topic: Topic, logs: list[Log]) -> OpenTopic:
-    return topic.open(find_logs=lambda path: logs)
+        return rows.mapInArrow(read, schema_ddl(columns_of(table)))
 
 
 def _shared(partitions_of: dict[str, list[int | None]] | Any) -> set[Any]:
@@ -277,16 +249,12 @@ def _check_rows(rows: Iterable[tuple[Any, ...]]) -> Iterator[_Row]:
         previous = row
 
 
-def _write_logs(rows: Iterable[_Row], folder: str) -> list[Log]:
+def _write_logs(rows: Iterable[_Row], folder: str) -> None:
     """Write sorted rows as a log for each partition into a folder."""
-    logs = []
     for partition, rows_of_partition in groupby(rows, itemgetter(1)):
-        path = Path(folder) / f"__consumer_offsets-{partition}"
-        with LogWriter(path) as writer:
+        with LogWriter(Path(folder) / f"__consumer_offsets-{partition}") as writer:
             for records in _split(row.record for row in rows_of_partition):
                 writer.append(encode_batch(records))
-        logs.append(open_log(path))
-    return logs
 
 
 def _split(records: Iterable[LogRecord]) -> Iterator[list[LogRecord]]:

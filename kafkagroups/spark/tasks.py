@@ -5,17 +5,16 @@ A group's home partition is the log partition that the hash of the group id sele
 
 from __future__ import annotations
 
-import gc
 import os
 import pickle
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import partial
 from heapq import heappop, heappush
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.groups.replay import LoadedPartition
@@ -27,7 +26,7 @@ from kafkagroups.topic import Topic
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -76,7 +75,6 @@ def run_for_each_log(
         for number, log in numbered_logs:
             result, loaded, group_ids = function(topic.part(log))
             yield number, (result, list(loaded), list(group_ids))
-        exclude_objects_from_gc()
 
     sized_logs = ((log.size, (number, log)) for number, log in enumerate(topic.logs))
     tasks = distribute(sized_logs, None if is_remote() else session.sparkContext.defaultParallelism)
@@ -99,25 +97,14 @@ def run_tasks(session: SparkSession, tasks: Sequence[T], function: Callable[[T],
     """Return what a function yields for each task, which runs in a Spark task of its own; also on Spark Connect."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
         for batch in batches:
             for number in batch["id"].to_pylist():
-                yield from map(pack_result, function(tasks[number]))
+                for result in function(tasks[number]):
+                    yield pa.RecordBatch.from_pydict({"result": pa.array([pickle.dumps(result)], pa.binary())})
 
-    return collect_results(session.range(0, len(tasks), 1, len(tasks)).mapInArrow(run, RESULTS))
-
-
-RESULTS = "result binary"
-"""The schema of what `pack_result` returns."""
-
-
-def pack_result(result: Any) -> pa.RecordBatch:
-    """Return a Python object as a batch that a task can return, for `collect_results`."""
-    import pyarrow as pa
-
-    return pa.RecordBatch.from_pydict({"result": pa.array([pickle.dumps(result)], pa.binary())})
-
-
-def collect_results(frame: DataFrame) -> list[Any]:
+    frame = session.range(0, len(tasks), 1, len(tasks)).mapInArrow(run, "result binary")
     with task_errors():
         return [pickle.loads(row["result"]) for row in frame.collect()]
 
@@ -166,10 +153,3 @@ def distribute(sized_items: Iterable[tuple[int, T]], max_lists: int | None = Non
         # Without the 1, all items of size 0 (empty logs) would be added to the same list.
         heappush(totals, (total + size + 1, number))
     return lists
-
-
-@cache
-def exclude_objects_from_gc() -> None:
-    """PySpark collects garbage after every task, which would check all objects that the worker has imported."""
-    gc.collect()
-    gc.freeze()

@@ -15,7 +15,7 @@ from __future__ import annotations
 import ast
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -142,33 +142,6 @@ class OpenTopic:
                 f"an offset to stop at needs one partition, but {self.path} has {len(self.logs)}: give the folder of "
                 "one partition, or a time to stop at"
             )
-
-    def limit_to(self, group: str, find_numbers: Callable[[], Sequence[int | None]] | None = None) -> OpenTopic:
-        """If reading ends at an offset, return the one partition with records of a group; otherwise, the whole topic.
-
-        `find_numbers` returns the partitions with records of the group; None: a load of this process says it. Raises
-        UsageError if there is not exactly one.
-        """
-        if self.stop.until_offset is None or len(self.logs) == 1:
-            return self
-        numbers: Sequence[int | None]
-        if self.partitions is not None:
-            numbers = [partition_for(group, self.partitions)]
-        elif find_numbers is not None:
-            numbers = find_numbers()
-        else:
-            numbers = replace(self, stop=NO_STOP).load().partitions_of.get(group, [])
-        chosen = [log for log in self.logs if log.partition in numbers]
-        if len(chosen) == 1:
-            return self.part(*chosen)
-        if chosen:
-            listed = ", ".join(str(log.partition) for log in chosen)
-            reason = f"partitions {listed} have records of {group}: give the folder of one of them, or --partitions"
-        elif numbers:
-            reason = f"{self.path} has no folder of partition {numbers[0]}, which stores {group}"
-        else:
-            reason = f"no partition in {self.path} has a record of {group}"
-        raise UsageError(f"an offset to stop at needs one partition: {reason}")
 
     def find_partitions(self) -> FoundPartitions:
         # An offset to stop at belongs to one partition, also if it is in a folder.

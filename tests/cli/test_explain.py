@@ -37,20 +37,6 @@ def test_a_person_sees_where_an_offset_went_back_and_what_waits(run):
     assert "UNSTABLE_OFFSET_COMMIT" in out and "A 3.9.2 broker (classic coordinator) answers" in out
 
 
-def test_until_finds_the_partition_of_the_group(run, tmp_path):
-    """An offset belongs to one partition. billing is stored in partition 9 of 50 (partition_for.jsonl)."""
-    expected = run("explain", LOG / "__consumer_offsets-9", "--group", "billing", "--until", "20")[1]
-    assert "in partition 9." in expected
-    for count in ((), ("--partitions", "50")):
-        for engine in ("python", "auto"):
-            arguments = ("--group", "billing", "--until", "20", *count, "--engine", engine)
-            assert run("explain", LOG, *arguments)[:2] == (0, expected)
-    for number in (0, 1):
-        write(tmp_path / f"__consumer_offsets-{number}", [("C", 0)], set())
-    status, out, err = run("explain", tmp_path, "--group", "g", "--until", "20")
-    assert (status, out, err.count("\n")) == (2, "", 1) and "partitions 0, 1 have records of g" in err
-
-
 def test_a_hidden_offset_names_the_tombstone_that_hid_it(run, tmp_path):
     """Of two group tombstones the first; the second one did nothing (d-c-gt of the crafted logs, twice)."""
     folder = write(tmp_path / "__consumer_offsets-0", [("C", 0), ("D",), ("D",)], set())

@@ -64,7 +64,6 @@ def escape(text: str) -> str:
 
 
 EXTRA_OF_MODULE = {
-    "polars": "polars",
     "pyarrow": "arrow",
     "numpy": "pandas",
     "pandas": "pandas",

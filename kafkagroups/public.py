@@ -11,7 +11,6 @@ from kafkagroups.api import (
     plan_rescue,
     record_table,
     report,
-    scan,
     stats,
     timeline,
 )

@@ -85,12 +85,11 @@ def keep(
         )
     dialect = releases.dialect(coordinator, kafka)
     directory = Path(folder).absolute()
-    snapshots.prepare_folder(directory)
     snapshot = Snapshot.resume(directory, dialect)
     for note in snapshot.notes:
         warnings.warn(note, stacklevel=2)
     if not snapshot.partitions:
-        snapshots.commit_save(directory, dialect, [])
+        snapshot.save(directory)
         # With an old checkpoint, Spark would skip batches that no snapshot contains.
         shutil.rmtree(directory / snapshots.CHECKPOINT, ignore_errors=True)
     session = session or get_session()

@@ -51,7 +51,7 @@ from kafkagroups.log.segment_file import base_offset_of, partition_for
 from kafkagroups.log.segments import Log, Stop
 from kafkagroups.records.consumer_group import ConsumerGroupRegularExpressionKey
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
-from kafkagroups.records.releases import FIRST_WITHOUT_CLASSIC_COORDINATOR, Dialect, dialect, parse_release
+from kafkagroups.records.releases import Dialect, dialect
 from kafkagroups.records.serde import (
     RECORD_TYPES,
     ControlType,
@@ -452,7 +452,7 @@ def edit(
     parsed_steps = [Step.parse(step) for step in steps]
     if not parsed_steps:
         raise UsageError("an edit needs at least one step")
-    writer = _choose_writer(coordinator, kafka)
+    writer = None if coordinator is None and kafka is None else dialect(coordinator, kafka)
     logs = open_logs(path)
     if len(logs) > 1:
         raise UsageError(f"an edit needs one partition, but {path} has {len(logs)}")
@@ -469,12 +469,6 @@ def edit(
             edited.close()
         segments = tuple(base_offset_of(segment) for segment in edited.open().segments)
         return Edit(str(path), str(out), tuple(results), segments, segments[0], edited.facts.next_offset, edited.damage)
-
-
-def _choose_writer(coordinator: str | None, kafka: str | None) -> Dialect | None:
-    if coordinator is None and kafka is not None:
-        coordinator = "classic" if parse_release(kafka) < FIRST_WITHOUT_CLASSIC_COORDINATOR else "new"
-    return None if coordinator is None else dialect(coordinator, kafka)
 
 
 def _check_groups(steps: Iterable[Step], log: Log, partitions: int) -> None:

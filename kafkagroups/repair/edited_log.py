@@ -95,7 +95,8 @@ class EditedLog:
             self._facts = LogFacts(log.start_offset)
             for batch in log:
                 self._facts.add(batch)
-            self._facts.add_segment(log.segments[-1])
+            # The log's next offset is not below the base offset of its last segment.
+            self._facts.next_offset = max(self._facts.next_offset, base_offset_of(log.segments[-1]))
         return self._facts
 
     @property
@@ -239,10 +240,6 @@ class LogFacts:
                 self._add_data(batch)
         except BadBytes:
             return
-
-    def add_segment(self, path: str) -> None:
-        """The log's next offset is not below the base offset of an added segment."""
-        self.next_offset = max(self.next_offset, base_offset_of(path))
 
     def _add_marker(self, batch: Batch) -> None:
         if read_marker(batch) not in (ControlType.COMMIT, ControlType.ABORT):

@@ -47,7 +47,7 @@ from kafkagroups.log.batch import CONTROL, TRANSACTIONAL
 from kafkagroups.log.batches import Damage
 from kafkagroups.log.cleaner import Compaction
 from kafkagroups.log.folders import new_folder, open_logs
-from kafkagroups.log.segment_file import base_offset_of, partition_for
+from kafkagroups.log.segment_file import base_offset_of
 from kafkagroups.log.segments import Log, Stop
 from kafkagroups.records.consumer_group import ConsumerGroupRegularExpressionKey
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
@@ -372,13 +372,9 @@ class Step(NamedTuple):
         return replace(_STEPS[self.name].run(log, **self.arguments), step=self.name)
 
 
-_ONE_DAY_MS = 86_400_000
-
-
 class WriterOptions(TypedDict, total=False):
     coordinator: str | None
     kafka: str | None
-    partitions: int | None
 
 
 @dataclass(frozen=True)
@@ -411,8 +407,6 @@ def edit(
     *,
     coordinator: str | None = None,
     kafka: str | None = None,
-    partitions: int | None = None,
-    delete_retention_ms: int = _ONE_DAY_MS,
 ) -> Edit:
     """Copy the log of one partition, carry out steps on the copy in order, and return what they did.
 
@@ -428,9 +422,6 @@ def edit(
     coordinator, kafka
         The coordinator, "classic" or "new", and the Kafka version that would write the new records. None means the
         coordinator that wrote the log, and the layout of the log's records.
-    partitions
-        The partition count of `__consumer_offsets`. With it, steps on a group that another partition stores are
-        refused.
 
     Raises
     ------
@@ -456,29 +447,17 @@ def edit(
     logs = open_logs(path)
     if len(logs) > 1:
         raise UsageError(f"an edit needs one partition, but {path} has {len(logs)}")
-    if partitions is not None:
-        _check_groups(parsed_steps, logs[0], partitions)
     folder = Path(out)
     if folder.resolve().is_relative_to(Path(path).resolve()):
         raise UsageError(f"{out}: expected a folder outside {path}, which an edit never changes")
     with new_folder(folder) as copy:
-        edited = EditedLog(copy, logs[0], writer, kafka, delete_retention_ms)
+        edited = EditedLog(copy, logs[0], writer, kafka)
         try:
             results = [step.run(edited) for step in parsed_steps]
         finally:
             edited.close()
         segments = tuple(base_offset_of(segment) for segment in edited.open().segments)
         return Edit(str(path), str(out), tuple(results), segments, segments[0], edited.facts.next_offset, edited.damage)
-
-
-def _check_groups(steps: Iterable[Step], log: Log, partitions: int) -> None:
-    if log.partition is None:
-        raise UsageError(f"{log.path}: expected a folder __consumer_offsets-N, because --partitions is given")
-    for step in steps:
-        group = step.arguments.get("group")
-        home = log.partition if group is None else partition_for(group, partitions)
-        if home != log.partition:
-            raise UsageError(f"group {group} is stored in partition {home}, not in partition {log.partition}")
 
 
 def append(

@@ -64,14 +64,11 @@ class EditedLog:
     next cleaning pass begins at the offset `next_dirty`; None if no pass has run.
     """
 
-    def __init__(
-        self, folder: Path, source: Log, writer: Dialect | None, kafka: str | None, delete_retention_ms: int
-    ) -> None:
+    def __init__(self, folder: Path, source: Log, writer: Dialect | None, kafka: str | None) -> None:
         self.folder = folder
         self.partition = source.partition
         self.writer = writer
         self.kafka = kafka
-        self.delete_retention_ms = delete_retention_ms
         self.next_dirty: int | None = None
         self._writer: LogWriter | None = None
         self._facts: LogFacts | None = None
@@ -177,7 +174,7 @@ class EditedLog:
         self.close()
         log = open_log(self.folder)
         cleaned = self.folder / _CLEANED
-        config = CleanerConfig(now_ms, self.delete_retention_ms, self.next_dirty)
+        config = CleanerConfig(now_ms, first_dirty=self.next_dirty)
         try:
             result = clean(log, cleaned, config)
             for path in log.segments:

@@ -12,7 +12,6 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from heapq import heappop, heappush
 from operator import itemgetter
 from typing import TYPE_CHECKING, TypeVar
 
@@ -146,10 +145,9 @@ def distribute(sized_items: Iterable[tuple[int, T]], max_lists: int | None = Non
     if max_lists is None:
         max_lists = max(2 * (os.cpu_count() or 1), sum(size for size, _ in ordered) // BYTES_PER_TASK)
     lists: list[list[T]] = [[] for _ in range(max(1, min(max_lists, len(ordered))))]
-    totals = [(0, number) for number in range(len(lists))]
+    totals = [0] * len(lists)
     for size, item in ordered:
-        total, number = heappop(totals)
+        number = totals.index(min(totals))
         lists[number].append(item)
-        # Without the 1, all items of size 0 (empty logs) would be added to the same list.
-        heappush(totals, (total + size + 1, number))
+        totals[number] += size + 1  # Without the 1, all items of size 0 (empty logs) would be added to the same list.
     return lists

@@ -184,13 +184,7 @@ def combine_shards(
     topic, partitions_of = whole or WholeTopic(FoundPartitions(), {})
     is_classic = dialect.coordinator == "classic"
     cache: Cache = ClassicCache(dialect) if is_classic else NewCache(dialect, topic.option)
-    loaded: dict[int | None, LoadedPartition] = {}
-    for shard in shards:
-        loaded[shard.partition] = replace(shard.loaded)
-        try:
-            cache.add(shard)
-        except (LoadFailed, BadBytes) as error:  # A broker's load would fail.
-            loaded[shard.partition].error = str(error)
+    loaded = {shard.partition: add_shard(cache, shard) for shard in shards}
     topic_partitions = None  # If no group has records in several partitions, the count is decided when it is needed.
     if any(len(numbers) > 1 for numbers in cache.partitions_of.values()):
         topic_partitions = topic.decide(partitions_of or cache.partitions_of, read_times)
@@ -208,6 +202,15 @@ def combine_shards(
         topic,
         topic_partitions,
     )
+
+
+def add_shard(cache: Cache, shard: Shard) -> LoadedPartition:
+    """Add a shard, and return a copy of `shard.loaded`, with the error if a broker's load would fail."""
+    try:
+        cache.add(shard)
+    except (LoadFailed, BadBytes) as error:
+        return replace(shard.loaded, error=str(error))
+    return replace(shard.loaded)
 
 
 _UNEXPECTED_UNLOAD = "Unexpected unload of active group "

@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 from kafkagroups.errors import UsageError
 from kafkagroups.helpers import parse_whole_number
 from kafkagroups.loading.columns import Column, arrow_schema, columns_of, parse_columns
-from kafkagroups.loading.load import choose_engine
+from kafkagroups.loading.load import ENGINES
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.folders import local_path
 from kafkagroups.topic import Topic
@@ -30,8 +30,8 @@ file. A stream has the other columns only if the user sets a schema that names t
 which the log ends has a row with the reason, without bytes, if the option `failOnDamage` is false."""
 
 
-PATH = Column("path", "string", False)
-"""The path of the log, which every table has, if the column is named."""
+PLACE = parse_columns("path string, cluster string?")
+"""Columns that every table has, if they are named: the path of the log, and the option `cluster`."""
 
 
 def _parse_list(text: str) -> tuple[str, ...]:
@@ -66,6 +66,12 @@ def _parse_partitions(text: str) -> frozenset[int]:
     return frozenset(numbers)
 
 
+def _parse_engine(text: str) -> str:
+    if text not in ENGINES:
+        raise UsageError(f"expected one of {', '.join(ENGINES)}, found {text!r}")
+    return text
+
+
 def _parse_flag(text: str) -> bool:
     if text.lower() not in ("true", "false"):
         raise UsageError(f"expected true or false, found {text!r}")
@@ -97,11 +103,12 @@ class Options:
     paths: tuple[str, ...] = _option(_parse_paths, "[]")
     cwd: str = _option(os.path.abspath, "")
     partitions: int | None = _option(_parse_count)
-    engine: str = _option(str, "auto")
+    engine: str = _option(_parse_engine, "auto")
     tasks: int | None = _option(_parse_count)
     columns: tuple[str, ...] | None = _option(_parse_list)
     groups: tuple[str, ...] | None = _option(_parse_list)
     log_partitions: frozenset[int] | None = _option(_parse_partitions)
+    cluster: str | None = _option(str)
     max_batch_bytes: int = _option(_parse_count, str(MAX_BATCH_BYTES))
     past_damage: bool = _option(_parse_flag, "false")
     fail_on_damage: bool = _option(_parse_flag, "true", name="failOnDamage")
@@ -137,7 +144,7 @@ class Options:
     @property
     def all_columns(self) -> tuple[Column, ...]:
         """The columns that a user's schema can name."""
-        return LOCATED_BATCHES if self.table == "batches" else (*columns_of(self.table), PATH)
+        return LOCATED_BATCHES if self.table == "batches" else (*columns_of(self.table), *PLACE)
 
     def selects(self, partition: int) -> bool:
         return self.log_partitions is None or partition in self.log_partitions
@@ -184,7 +191,6 @@ class Options:
             raise UsageError(f"{FORMAT} needs a path: .load(path)")
         assert options.selected_columns  # The property raises a UsageError for an unknown table.
         assert options.topic.dialect  # This property raises it for an unknown coordinator or Kafka version.
-        choose_engine(options.engine)  # This function, too.
         return options
 
 

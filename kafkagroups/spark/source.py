@@ -75,8 +75,9 @@ class ConsumerOffsets(DataSource):
         if options.groups:
             raise UsageError("option groups: a stream has the rows of all groups; filter the column group")
         check_schema(options, schema)
-        if "path" in schema.names:
-            raise UsageError("a stream has no column path")
+        places = {"path", "cluster"} & set(schema.names)
+        if places:
+            raise UsageError(f"a stream has no column {min(places)}")
         return OffsetsStream(options, schema)
 
 
@@ -137,8 +138,8 @@ class ConsumerOffsetsReader(DataSourceReader):
 
         options = self.options
         schema = arrow_schema(select_columns(options, self.schema))
-        path = pa.scalar(log.path, pa.string())
-        names = [name for name in schema.names if name != "path"]
+        place = {"path": pa.scalar(log.path, pa.string()), "cluster": pa.scalar(options.cluster, pa.string())}
+        names = [name for name in schema.names if name not in place]
         if not names or (options.groups and "group" not in names):
             names.append("group" if options.groups else "partition")
         topic = options.topic.open(find_logs=lambda path: [log])
@@ -149,7 +150,7 @@ class ConsumerOffsetsReader(DataSourceReader):
             if partitions and options.table != "records" and "group" in names:
                 groups = pc.unique(batch["group"]).drop_null().to_pylist()
                 moved.update(name for name in groups if partition_for(name, partitions) != log.partition)
-            columns = [pa.repeat(path, len(batch)) if name == "path" else batch[name] for name in schema.names]
+            columns = [pa.repeat(place[name], len(batch)) if name in place else batch[name] for name in schema.names]
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
         damage = topic.logs[0].damage
         if damage is not None and options.fail_on_damage:

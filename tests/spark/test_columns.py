@@ -41,13 +41,14 @@ def test_columns_are_those_of_the_contract(table):
 
 
 def test_columns_can_be_chosen():
-    """The rows have only the requested columns, in the requested order, and can name the log."""
+    """The rows have only the requested columns, in the requested order, and can name the log and the cluster."""
     (row, *_) = read(STORY, columns="topic,group", coordinator="classic")
     assert list(row) == ["topic", "group"]
-    chosen = {"columns": "path,group"}
+    chosen = {"columns": "path,cluster,group", "cluster": "east"}
     schema = ConsumerOffsets({"path": STORY, **chosen}).schema()
-    assert schema == "path string NOT NULL, group string NOT NULL"
+    assert schema == "path string NOT NULL, cluster string, group string NOT NULL"
     rows = read(STORY, **chosen)
+    assert {row["cluster"] for row in rows} == {"east"}
     paths = {row["path"] for row in rows}
     assert len(paths) > 1 and any(path.endswith(f"{STORY}/__consumer_offsets-9") for path in paths)
 
@@ -105,7 +106,7 @@ def test_tasks_hold_about_the_same_bytes(tmp_path):
         ({"table": "offset"}, "no table 'offset': expected one of records, fates, offsets"),
         ({"coordinater": "new"}, "no option 'coordinater'; its options are table, coordinator"),
         ({"coordinator": "old"}, '"classic" or "new"'),
-        ({"engine": "fast"}, "no engine 'fast': choose one of auto, python, compiled"),
+        ({"engine": "fast"}, "option engine: expected one of auto, python, compiled, found 'fast'"),
         ({"partitions": "0"}, "option partitions: expected a number above 0, found '0'"),
         ({"tasks": "many"}, "option tasks"),
         ({"columns": "x"}, "table offsets has no column 'x'"),

@@ -1,20 +1,22 @@
-"""Each question to a log as one function of a path, the question and the rules of a `Topic`.
+"""Each question to a log as one function of a path, the question and the rules of a `Topic`; and tables for Polars.
 
 A method of `Topic` explains the question, the result and the errors, and `Topic` itself the path and the rules.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from kafkagroups.errors import UsageError
+from kafkagroups.loading.columns import arrow_schema, columns_of
 from kafkagroups.loading.groups import Groups
 from kafkagroups.log.cleaner import CleanerConfig, Compaction, Progress
 from kafkagroups.topic import Limits, Rules, Topic
 
 if TYPE_CHECKING:
+    import polars as pl
     import pyarrow as pa
 
     from kafkagroups.history.check import Check
@@ -132,6 +134,38 @@ def record_table(
 ) -> pa.RecordBatchReader:
     """Return a table of the logs at a path, as Arrow record batches, as `Topic.table` does."""
     return Topic(path, **rules).table(table, columns)
+
+
+def scan(path: str | Path, table: str = "offsets", **rules: Unpack[Rules]) -> pl.LazyFrame:
+    """Return a table of the logs at a path, as `Topic.table` does, as a LazyFrame of Polars.
+
+    The log is read when a query runs, with only the columns that the query needs. Then it raises the errors; that there
+    is no such table, it says at once.
+
+    Examples
+    --------
+    >>> groups = scan("data/harbour/3.9.2", "groups", coordinator="classic")
+    >>> groups.select("group", "state").sort("group").head(1).collect().rows()
+    [('billing', 'Stable')]
+    """
+    import polars as pl
+    from polars.io.plugins import register_io_source
+
+    topic = Topic(path, **rules)
+    empty = arrow_schema(columns_of(table)).empty_table()
+
+    def read(
+        columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None
+    ) -> Iterator[pl.DataFrame]:
+        for batch in topic.table(table, columns):
+            frame = pl.DataFrame(batch)
+            frame = frame if predicate is None else frame.filter(predicate)
+            yield frame if n_rows is None else frame.head(n_rows)
+            n_rows = None if n_rows is None else max(0, n_rows - len(frame))
+            if n_rows == 0:
+                return
+
+    return register_io_source(read, schema=pl.DataFrame(empty).schema)
 
 
 def diff(a: Groups, b: Groups) -> dict[str, dict[str, Any]]:

@@ -64,6 +64,7 @@ def escape(text: str) -> str:
 
 
 EXTRA_OF_MODULE = {
+    "polars": "polars",
     "pyarrow": "arrow",
     "numpy": "pandas",
     "pandas": "pandas",

@@ -11,6 +11,7 @@ from kafkagroups.api import (
     plan_rescue,
     record_table,
     report,
+    scan,
     stats,
     timeline,
 )

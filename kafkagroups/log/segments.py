@@ -368,6 +368,11 @@ class _SegmentCache(dict[str, BytesLike]):
         return self[segment]
 
 
+def log_of_buffers(buffers: Mapping[str, BytesLike], partition: int | None) -> Log:
+    """Return a log whose segments are in memory, by their names."""
+    return Log("", list(buffers), partition, buffers)
+
+
 @dataclass(frozen=True, slots=True)
 class Stop:
     """Where a reader stops, at an offset or at a time, whichever comes first.

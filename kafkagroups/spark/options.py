@@ -6,14 +6,14 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from glob import glob, has_magic
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from kafkagroups.errors import UsageError
-from kafkagroups.helpers import parse_whole_number
+from kafkagroups.helpers import MAX_INT64, parse_whole_number
 from kafkagroups.loading.columns import Column, arrow_schema, columns_of, parse_columns
 from kafkagroups.loading.load import ENGINES
 from kafkagroups.log.compression import MAX_BATCH_BYTES
@@ -22,6 +22,10 @@ from kafkagroups.topic import Topic
 
 FORMAT = "consumer_offsets"
 """The name of the data source."""
+EARLIEST = -2
+"""The number that stands for it in the option `startingOffsets`, as in Spark's Kafka source."""
+LATEST = -1
+
 BATCHES = parse_columns("partition int, base_offset long, next_offset long, bytes binary")
 """Each row is a Kafka batch with its bytes."""
 LOCATED_BATCHES = (*BATCHES, *parse_columns("file string, position long, damage string?"))
@@ -48,10 +52,15 @@ def _parse_paths(text: str) -> tuple[str, ...]:
         raise UsageError(f"expected a JSON list of texts, or paths with commas: {error}") from None
 
 
-def _parse_start(text: str) -> bool:
-    if text.lower() not in ("earliest", "latest"):
-        raise UsageError(f"expected earliest or latest, found {text!r}")
-    return text.lower() == "latest"
+def _parse_starting_offsets(text: str) -> dict[str, int] | None:
+    if text.lower() in ("earliest", "latest"):
+        return {} if text.lower() == "earliest" else None
+    try:
+        offsets = msgspec.json.decode(text, type=dict[int, Annotated[int, msgspec.Meta(ge=EARLIEST, le=MAX_INT64)]])
+    except msgspec.DecodeError as error:
+        reason = 'expected earliest, latest or JSON such as {"0": 23}'
+        raise UsageError(f"{reason}, found {text!r}: {error}") from None
+    return {str(partition): offset for partition, offset in offsets.items()}
 
 
 def _parse_partitions(text: str) -> frozenset[int]:
@@ -94,7 +103,9 @@ def _option(parse: Callable[[str], Any], default: str | None = None, *, name: st
 
 @dataclass(frozen=True)
 class Options:
-    """`columns` None means all, and `groups` can be patterns with * and ?."""
+    """`columns` None means all, and `groups` can be patterns with * and ?. `starting_offsets` are by the number of a
+    log partition as text; empty for earliest, None for latest.
+    """
 
     table: str = _option(str, "offsets")
     coordinator: str | None = _option(str)
@@ -113,8 +124,9 @@ class Options:
     past_damage: bool = _option(_parse_flag, "false")
     fail_on_damage: bool = _option(_parse_flag, "true", name="failOnDamage")
     fail_on_data_loss: bool = _option(_parse_flag, "true", name="failOnDataLoss")
-    starts_at_latest: bool = _option(_parse_start, "earliest", name="startingOffsets")
+    starting_offsets: Mapping[str, int] | None = _option(_parse_starting_offsets, "earliest", name="startingOffsets")
     max_bytes_per_trigger: int | None = _option(_parse_count, name="maxBytesPerTrigger")
+    max_rows_per_trigger: int | None = _option(_parse_count, name="maxRowsPerTrigger")
 
     @property
     def topic(self) -> Topic:
@@ -189,6 +201,8 @@ class Options:
             options = replace(options, paths=(*options.paths, options.path))
         if not options.paths:
             raise UsageError(f"{FORMAT} needs a path: .load(path)")
+        if options.max_bytes_per_trigger is not None and options.max_rows_per_trigger is not None:
+            raise UsageError("maxBytesPerTrigger and maxRowsPerTrigger cannot be set together")
         assert options.selected_columns  # The property raises a UsageError for an unknown table.
         assert options.topic.dialect  # This property raises it for an unknown coordinator or Kafka version.
         return options

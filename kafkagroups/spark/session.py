@@ -196,10 +196,11 @@ def _check_master(master: str) -> None:
 
 
 def register(session: SparkSession) -> None:
-    """Add the data source ``consumer_offsets`` to a session.
+    """Add the data source ``consumer_offsets`` and the SQL functions to a session.
 
     Where the package is installed on the driver, Spark finds the data source by its name in every session; a package
-    that was sent with ``--py-files`` must be registered. Registering twice does no harm.
+    that was sent with ``--py-files`` must be registered. The functions are ``consumer_offsets_decode(key, value)`` and
+    the table function ``consumer_offsets_load``. Registering twice does no harm.
 
     Parameters
     ----------
@@ -208,6 +209,7 @@ def register(session: SparkSession) -> None:
     """
     from pyspark.errors import AnalysisException
 
+    from kafkagroups.spark.kafka_rows import register_functions
     from kafkagroups.spark.source import ConsumerOffsets
 
     prepare(session)
@@ -216,6 +218,7 @@ def register(session: SparkSession) -> None:
     except AnalysisException as error:
         if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
             raise  # Spark 4.0 does not register again what it has found by name.
+    register_functions(session)
 
 
 def prepare(session: SparkSession) -> None:

@@ -59,7 +59,7 @@ class ConsumerOffsets(DataSource):
         options = Options.parse(self.options)
         if options.table == "batches":
             raise UsageError("only streams have table batches: use spark.readStream")
-        if options.starts_at_latest:
+        if options.starting_offsets != {}:
             raise UsageError("only streams have startingOffsets: use spark.readStream, or filter the column offset")
         check_schema(options, schema)
         return ConsumerOffsetsReader(options, schema)

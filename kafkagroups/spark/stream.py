@@ -25,6 +25,7 @@ from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
     ReadMaxBytes,
+    ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
 from pyspark.sql.types import StructType
@@ -32,12 +33,12 @@ from pyspark.sql.types import StructType
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.loading.columns import Row, partition_number, record_batches
 from kafkagroups.loading.rows import record_rows
-from kafkagroups.log.batch import HEADER_SIZE, Batch
+from kafkagroups.log.batch import HEADER_SIZE, Batch, record_count
 from kafkagroups.log.batches import Damage, FoundBatch, Position
 from kafkagroups.log.folders import find_logs, local_path
 from kafkagroups.log.segment_file import ByteRange, MissingSegment, base_offset_of
 from kafkagroups.log.segments import Log
-from kafkagroups.spark.options import LOCATED_BATCHES, Options, select_columns
+from kafkagroups.spark.options import LATEST, LOCATED_BATCHES, Options, select_columns
 from kafkagroups.spark.tasks import damage_error, distribute
 
 if TYPE_CHECKING:
@@ -127,15 +128,22 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """By path: the size of each file when a query with the trigger AvailableNow started; None for others."""
 
     def initialOffset(self) -> StreamOffset:
-        return self.reportLatestOffset() if self.options.starts_at_latest else {}
+        wanted = self.options.starting_offsets
+        latest = self.reportLatestOffset() if wanted is None or LATEST in wanted.values() else {}
+        if wanted is None:
+            return latest
+        offsets = {name: latest.get(name, 0) if offset == LATEST else offset for name, offset in wanted.items()}
+        return {name: offset for name, offset in offsets.items() if offset > 0}
 
     def prepareForTriggerAvailableNow(self) -> None:
         logs = self._find_logs().values()
         self.file_sizes_at_start = {path: _file_size(path) for log in logs for path in _file_paths(log)}
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        max_bytes = self.options.max_bytes_per_trigger
-        return ReadAllAvailable() if max_bytes is None else ReadMaxBytes(max_bytes)
+        if self.options.max_bytes_per_trigger is not None:
+            return ReadMaxBytes(self.options.max_bytes_per_trigger)
+        max_rows = self.options.max_rows_per_trigger
+        return ReadAllAvailable() if max_rows is None else ReadMaxRows(max_rows)
 
     def reportLatestOffset(self) -> StreamOffset:
         """Return the position after the last complete batch of each log partition, whatever the read limit is."""
@@ -168,7 +176,7 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return _count_unread_bytes(logs[partition], start)
 
         by_backlog = sorted(logs, key=count_unread)
-        budget = Budget(limit.max_bytes if isinstance(limit, ReadMaxBytes) else math.inf, lambda batch: batch.size)
+        budget = _make_budget(limit, self.options.table)
         for index, partition in enumerate(by_backlog):
             budget.share = budget.left / (len(by_backlog) - index)
             self._advance(partition, logs[partition], ends, damaged, budget)
@@ -397,6 +405,14 @@ def _check_last_batch(last: FoundBatch | None, log: Log, start: int) -> None:
 
 def _count_unread_bytes(log: Log, position: Position) -> int:
     return sum(map(_file_size, _file_paths(log)[log.find_segment(position) :])) - position.byte
+
+
+def _make_budget(limit: ReadLimit | None, table: str) -> Budget:
+    if isinstance(limit, ReadMaxBytes):
+        return Budget(limit.max_bytes, lambda batch: batch.size)
+    if isinstance(limit, ReadMaxRows):
+        return Budget(limit.max_rows, record_count if table == "records" else lambda batch: 1)
+    return Budget(math.inf, lambda batch: 0)
 
 
 def _fits_cleaned(found: FoundBatch, last: FoundBatch) -> bool:

@@ -7,9 +7,10 @@ A task loads one log after another, and returns small results: groups, counts, o
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -28,7 +29,7 @@ from kafkagroups.loading.load import OpenTopic, WholeTopic
 from kafkagroups.loading.rows import TABLES, WrittenTables, read_table
 from kafkagroups.log.folders import local_path
 from kafkagroups.log.segments import Log, Stop
-from kafkagroups.records.releases import Dialect
+from kafkagroups.records.releases import DEFAULT_DIALECT, Dialect
 from kafkagroups.spark.kafka_rows import RowTables
 from kafkagroups.spark.session import prepare, register, session as get_session
 from kafkagroups.spark.tasks import FoundInLog, open_topic, run_for_each_log, task_errors
@@ -278,7 +279,7 @@ def load_and_write(
 
 
 def stats(
-    path: str | Path,
+    path: str | Path | DataFrame,
     by: str = "group",
     *,
     session: SparkSession | None = None,
@@ -290,8 +291,9 @@ def stats(
 
     Parameters
     ----------
-    path : str or Path
-        As in :func:`load`, but no rows: most of what these functions say is about the files of a broker.
+    path : str, Path or DataFrame
+        As in :func:`load`. For rows of a DataFrame, bytes and batches are those of the segments that the tasks write
+        from them, and ``findings`` is empty: most findings are about the files of a broker.
     by
         As in ``kafkagroups.stats``.
     session : SparkSession, optional
@@ -314,6 +316,8 @@ def stats(
         As in ``kafkagroups.stats``, or the session does not start.
     """
     check_row_kind(by)
+    if not isinstance(path, str | Path):
+        return _count_rows(RowTables(path, Topic("", **rules)), by)
     topic = open_topic(Topic(path, **rules))
     logs = topic.logs
     session = session or get_session(master)
@@ -341,6 +345,36 @@ def stats(
     return statistics
 
 
+def _count_rows(tables: RowTables, by: str) -> Stats:
+    whole = tables.whole
+
+    def count(topic: OpenTopic) -> Iterator[tuple[int, Stats]]:
+        counted = CountedTopic(topic, by, whole)
+        for log, stats_of_log in zip(topic.logs, counted.read_stats(watches_groups=False), strict=True):
+            yield log.partition or 0, stats_of_log
+
+    statistics = Stats(by, topic_partitions=replace(whole.topic.decide(whole.partitions_of), changed=None))
+    for _, stats_of_log in sorted(tables.compute(count), key=itemgetter(0)):
+        statistics.add(stats_of_log)
+    finish(statistics, OpenTopic((), DEFAULT_DIALECT))
+    statistics.findings = []
+    return statistics
+
+
+def _explain_rows(all_tables: RowTables, group: str, question: Question) -> Explanation:
+    tables = all_tables.of_group(group)
+    whole = tables.whole
+
+    def explain_rows(topic: OpenTopic) -> Iterator[Explanation]:
+        groups, group_logs = load_group_logs(topic, [group], whole)
+        yield explain_log(groups, group_logs[group], question)
+
+    explanations: list[Explanation] = tables.compute(explain_rows)
+    if not explanations:
+        raise UsageError(f"no row is a record of group {group!r}")
+    return explanations[0]
+
+
 @dataclass
 class _Part:
     """What some of the logs say about a group, as if the topic had only these. `problems` are by partition number."""
@@ -351,7 +385,7 @@ class _Part:
 
 
 def explain(
-    path: str | Path,
+    path: str | Path | DataFrame,
     group: str,
     topic: str | None = None,
     partition: int | None = None,
@@ -370,7 +404,8 @@ def explain(
     Parameters
     ----------
     path, session, master, fail_on_damage
-        As in :func:`stats`.
+        As in :func:`stats`. Rows of a DataFrame have no stops: select the rows instead. The files that the explanation
+        names are those of the tasks.
     group, topic, partition, until, until_time, since_time, retention_ms
         As in ``kafkagroups.explain``.
     rules
@@ -387,6 +422,10 @@ def explain(
         As in ``kafkagroups.explain``, or the session does not start.
     """
     question = Question(topic, partition, since_time, retention_ms)
+    if not isinstance(path, str | Path):
+        if until is not None or until_time is not None:
+            raise UsageError("rows have no place to stop at: select the rows before it")
+        return _explain_rows(RowTables(path, Topic("", **rules)), group, question)
     source = open_topic(Topic(path, **rules), Stop(until, until_time))
     source.check_stop()
     session = session or get_session(master)

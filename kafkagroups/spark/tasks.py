@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from operator import itemgetter
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.groups.replay import LoadedPartition
@@ -25,7 +25,7 @@ from kafkagroups.topic import Topic
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -96,14 +96,25 @@ def run_tasks(session: SparkSession, tasks: Sequence[T], function: Callable[[T],
     """Return what a function yields for each task, which runs in a Spark task of its own; also on Spark Connect."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
         for batch in batches:
             for number in batch["id"].to_pylist():
-                for result in function(tasks[number]):
-                    yield pa.RecordBatch.from_pydict({"result": pa.array([pickle.dumps(result)], pa.binary())})
+                yield from map(pack_result, function(tasks[number]))
 
-    frame = session.range(0, len(tasks), 1, len(tasks)).mapInArrow(run, "result binary")
+    return collect_results(session.range(0, len(tasks), 1, len(tasks)).mapInArrow(run, RESULTS))
+
+
+RESULTS = "result binary"
+"""The schema of what `pack_result` returns."""
+
+
+def pack_result(result: Any) -> pa.RecordBatch:
+    """Return a Python object as a batch that a task can return, for `collect_results`."""
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_pydict({"result": pa.array([pickle.dumps(result)], pa.binary())})
+
+
+def collect_results(frame: DataFrame) -> list[Any]:
     with task_errors():
         return [pickle.loads(row["result"]) for row in frame.collect()]
 

@@ -2,16 +2,24 @@
 
 import duckdb
 import polars as pl
+import pytest
 
 import kafkagroups as kg
 
 PATH = "data/harbour/4.3.1"
 
 
-def test_polars_takes_a_table():
-    """The example of docs/guide.md: a table as a frame."""
-    frame = pl.from_arrow(kg.record_table(PATH, "offsets").read_all())
-    assert set(frame["group"]) == {group_id for group_id, group in kg.load(PATH).items() if group.offsets}
+def test_a_scan_of_polars_selects_columns_and_rows():
+    """The plan of Polars gives columns, a predicate and a number of rows to the reader; the answer is the table's."""
+    table = pl.from_arrow(kg.record_table(PATH, "offsets").read_all())
+    frame = kg.scan(PATH)
+    assert frame.collect().equals(table)
+    first = table["group"][0]
+    narrow = frame.filter(pl.col("group") == first).select("topic", "committed_offset")
+    assert narrow.collect().equals(table.filter(pl.col("group") == first).select("topic", "committed_offset"))
+    assert kg.scan(PATH, "records").head(3).collect().height == 3
+    with pytest.raises(kg.UsageError, match="no table 'nothing'"):
+        kg.scan(PATH, "nothing")
 
 
 def test_duckdb_queries_a_table():

@@ -16,7 +16,7 @@ kgs.register(session)
 reader = session.readStream.format("consumer_offsets").option("table", "records")
 reader = reader.option("columns", "partition,offset,key,value")
 if not now:
-    reader = reader.option("maxBytesPerTrigger", 50_000)
+    reader = reader.option("maxRowsPerTrigger", 500)
 writer = reader.load(topic).writeStream.format("parquet").option("checkpointLocation", f"{folder}/checkpoint")
 query = writer.trigger(**({"availableNow": True} if now else {"processingTime": "0 seconds"})).start(f"{folder}/sink")
 print("started", flush=True)

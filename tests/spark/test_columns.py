@@ -113,10 +113,14 @@ def test_tasks_hold_about_the_same_bytes(tmp_path):
         ({"columns": "group,group"}, "option columns: a column is named twice in group,group"),
         ({"log_partitions": "x"}, "option log_partitions: expected a whole number"),
         ({"log_partitions": "9-8"}, "option log_partitions: 9-8 has no number"),
-        ({"maxBytesPerTrigger": "0"}, "option maxBytesPerTrigger: expected a number above 0, found '0'"),
+        ({"maxRowsPerTrigger": "0"}, "option maxRowsPerTrigger: expected a number above 0, found '0'"),
+        ({"maxRowsPerTrigger": "1", "maxBytesPerTrigger": "1"}, "cannot be set together"),
         ({"failOnDataLoss": "no"}, "option failOnDataLoss: expected true or false, found 'no'"),
         ({"startingOffsets": "latest"}, "only streams have startingOffsets"),
-        ({"startingOffsets": "newest"}, "option startingOffsets: expected earliest or latest, found 'newest'"),
+        *(
+            ({"startingOffsets": text}, "option startingOffsets: expected earliest, latest or JSON")
+            for text in ("newest", "{", '{"9": -3}', '{"nine": 1}', "[1]")
+        ),
         ({"table": "partitions", "groups": "billing"}, "the table partitions has no column group"),
         ({"path": f"{DATA}/nowhere"}, "nowhere: no such file"),
         ({"path": f"{DATA}/nowhere-*"}, r"nowhere-\*: no file or folder matches this pattern"),
@@ -134,6 +138,8 @@ def test_a_missing_path_and_a_wrong_schema_are_named():
     with pytest.raises(kg.UsageError, match="table records, column offset: expected type bigint, found int"):
         schema = from_arrow_schema(pa.schema([("offset", pa.int32())]))
         ConsumerOffsets({"table": "records", "path": DATA}).reader(schema)
+    with pytest.raises(kg.UsageError, match="at least one segment"):
+        load_table([])
 
 
 NINE, TWELVE = (f"{STORY}/__consumer_offsets-{partition}" for partition in (9, 12))
@@ -197,10 +203,10 @@ def test_a_batch_that_cannot_be_read_is_a_row_with_its_error():
 def test_spark_is_not_loaded():
     """Reading columns imports pyarrow, which imports pandas, but not PySpark."""
     code = (
-        "import sys, kafkagroups as kg\n"
+        "import sys; from kafkagroups.api import load_table\n"
         "from kafkagroups import spark\n"
         "assert not {'pyarrow', 'pandas', 'pyspark'} & set(sys.modules)\n"
-        f"kg.record_table('{DATA}/3.9.2', 'records').read_all()\n"
+        "load_table([('x', b'')], table='records').read_all()\n"
         "assert 'pyarrow' in sys.modules and 'pyspark' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

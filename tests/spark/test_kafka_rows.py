@@ -123,12 +123,33 @@ def check_groups_and_members(tables, logs):
     assert members == {(name, member_id) for name, group in groups.items() for member_id in group.members}
 
 
-def test_decode_adds_what_a_record_says(rows):
-    """The columns of the table records."""
+def test_decode_adds_what_a_record_says(rows, session):
+    """The columns of the table records, in the DataFrame and in SQL."""
     frame = kgs.decode(rows.withColumn("topic", rows.key))
     assert frame.columns[-8:] == ["type", "name", "group", "topic", "topic_partition", "value_version", "json", "error"]
     wanted = collected(frame.where("type = 1 and value is not null").orderBy("partition", "offset").limit(3))
     assert all('"OffsetCommit"' in row["json"] or '"offset"' in row["json"] for row in wanted)
+    kgs.register(session)
+    rows.createOrReplaceTempView("kafka_rows")
+    decoded = session.sql("SELECT partition, offset, consumer_offsets_decode(key, value) AS d FROM kafka_rows")
+    in_sql = {(row.partition, row.offset): (row.d.group, row.d.json) for row in decoded.collect()}
+    assert all(in_sql[row["partition"], row["offset"]] == (row["group"], row["json"]) for row in wanted)
+
+
+def test_sql_loads_a_table(rows, session, logs):
+    """`consumer_offsets_load` gives the table offsets of the new coordinator."""
+    kgs.register(session)
+    numbers = sorted(logs)[-3:]
+    some = rows.where(rows.partition.isin(numbers))
+    some.union(some).createOrReplaceTempView("kafka_rows")
+    loaded = session.sql("SELECT * FROM consumer_offsets_load(TABLE(kafka_rows))")
+    found = {(row["partition"], *(row[name] for name in KEY)): row["committed_offset"] for row in collected(loaded)}
+    assert found == {
+        (number, f"{number}/{group_id}", place.topic, place.partition): offset.offset
+        for number in numbers
+        for group_id, group in kg.load(logs[number][0]).items()
+        for place, offset in group.offsets.items()
+    }
 
 
 def test_rows_that_a_sink_wrote_twice_count_once_and_rows_of_two_topics_are_refused(rows, logs):
@@ -151,21 +172,57 @@ def test_rows_that_a_sink_wrote_twice_count_once_and_rows_of_two_topics_are_refu
         kgs.load(None)
 
 
+def test_stats_and_explain_of_rows(rows, logs):
+    """They count the same records, and tell the same history, as of the segments of a log without transactions."""
+    number, (folder, records) = max(logs.items())
+    some = rows.where(f"partition = {number}")
+    assert sum(row.records for row in kgs.stats(some).rows.values()) == len(records)
+    for group_id in sorted(kg.load(folder))[:3]:
+        found = kgs.explain(some, f"{number}/{group_id}")
+        wanted = kg.explain(folder, group_id)
+        assert [(each.offset, each.fate) for each in found.history] == [
+            (each.offset, each.fate) for each in wanted.history
+        ]
+    with pytest.raises(kg.UsageError, match="no row is a record of group 'nobody'"):
+        kgs.explain(some, "nobody")
+    with pytest.raises(kg.UsageError, match="rows have no place to stop at"):
+        kgs.explain(some, "nobody", until=1)
+
+
 @pytest.mark.parametrize("coordinator", ["classic", "new"])
 def test_a_group_in_two_partitions_is_loaded_as_one_broker_does(session, widened, tmp_path, coordinator):
     """The classic coordinator has one cache; with the partition count, the new one answers from the home partition."""
-    path, *_ = widened
+    path, moved, _ = widened
     folders = sorted(path.iterdir())
     write_rows(tmp_path / "rows", {kg.open_log(each).partition: read_committed(kg.open_log(each)) for each in folders})
     rows = session.read.parquet(str(tmp_path / "rows"))
     found = kgs.load(rows, coordinator, partitions=5)
     wanted = kgs.load(path, coordinator, partitions=5, session=session)
+    stories = [kgs.explain(each, moved, partitions=5, coordinator=coordinator) for each in (rows, path)]
+    assert stories[0].answer == stories[1].answer
     assert collected(found.offsets) == collected(wanted.offsets)
 
 
-def test_a_stream_of_rows_is_decoded_and_not_loaded(session, rows, tmp_path):
-    """An answer needs all rows of a partition, and a stream never has all."""
-    stream = session.readStream.schema(rows.schema).parquet(str(tmp_path))
-    assert kgs.load(stream).records.isStreaming
-    with pytest.raises(kg.UsageError, match="a stream of rows has only the table records"):
-        _ = kgs.load(stream).offsets
+def test_a_stream_of_rows_has_the_current_offsets(session, logs, tmp_path):
+    """After the last micro-batch, the newest row of each key is what a load of all rows answers."""
+    number, (_, records) = max(logs.items(), key=lambda item: len(item[1][1]))
+    records = records[:300]
+    (tmp_path / "rows").mkdir()
+    size = len(records) // 2 + 1
+    for start in range(0, len(records), size):
+        write_rows(tmp_path / "rows" / f"{start:05}.parquet", {number: records[start : start + size]})
+    static = session.read.parquet(str(tmp_path / "rows"))
+    stream = session.readStream.schema(static.schema).option("maxFilesPerTrigger", 1).parquet(str(tmp_path / "rows"))
+    offsets = kgs.load(stream).offsets
+    query = offsets.writeStream.queryName("current").format("memory").outputMode("update")
+    query = query.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
+    query.awaitTermination()
+    newest = {}
+    for row in session.table("current").collect():
+        key = tuple(row[name] for name in KEY)
+        newest[key] = max(newest.get(key, (-1,)), (row["record_offset"], row["deleted"], row["committed_offset"]))
+    shown = {key: offset for key, (_, is_deleted, offset) in newest.items() if not is_deleted}
+    wanted = {tuple(row[name] for name in KEY): row["committed_offset"] for row in collected(kgs.load(static).offsets)}
+    assert shown == wanted
+    with pytest.raises(kg.UsageError, match="a stream of rows has the tables offsets and records"):
+        _ = kgs.load(stream).groups

@@ -22,6 +22,7 @@ from kafkagroups.spark.source import ConsumerOffsets
 from tests.captured import LONG
 from tests.handmade import segment_name
 from tests.spark.growing import Growing
+from tests.spark.tables import read as read_table
 
 DATA = "data/harbour/3.9.2"
 
@@ -143,7 +144,7 @@ def test_a_segment_that_the_cleaner_replaced_is_no_lost_data(count, first_kept, 
     assert read(stream, start, start) == []
 
 
-@pytest.mark.parametrize("limit", [{}, {"maxBytesPerTrigger": "1"}])
+@pytest.mark.parametrize("limit", [{}, {"maxRowsPerTrigger": "1"}])
 def test_a_query_that_ends_with_what_is_there_sees_no_later_bytes(limit, tmp_path, capsys):
     """With the trigger AvailableNow, the next query reads what is written after the start.
 
@@ -259,17 +260,21 @@ def batches_between(folder, start, end):
     ]
 
 
-@pytest.mark.parametrize("limit", [1, 500, 5000])
-def test_a_micro_batch_respects_its_limit(limit):
-    """It has at most so many bytes, or one Kafka batch, and all of them together are the log, once."""
-    stream = new_stream(DATA, maxBytesPerTrigger=str(limit))
+@pytest.mark.parametrize(
+    ("table", "option", "limit"),
+    [("batches", "maxBytesPerTrigger", limit) for limit in (1, 500, 5000)]
+    + [("records", "maxRowsPerTrigger", limit) for limit in (1, 7, 60)],
+)
+def test_a_micro_batch_respects_its_limit(table, option, limit):
+    """It has at most so many bytes or records, or one Kafka batch, and all of them together are the log, once."""
+    stream = new_stream(DATA, table, **{option: str(limit)})
     found = []
     for start, end in micro_batches(stream):
-        sizes = [batch.size for batch in batches_between(DATA, start, end)]
+        sizes = [(batch.size if table == "batches" else batch.count) for batch in batches_between(DATA, start, end)]
         assert sum(sizes) <= limit or len(sizes) == 1
         found += read(stream, start, end)
         stream.commit(end)
-    whole = new_stream(DATA)
+    whole = new_stream(DATA, table)
     assert sorted(found, key=repr) == sorted(read(whole, {}, asked(whole, {})), key=repr)
 
 
@@ -283,13 +288,13 @@ def test_every_partition_gets_a_share_of_the_limit():
 
 def test_read_all_available_ignores_the_limit():
     """Spark asks for everything with some triggers, such as once; the option does not hold then."""
-    stream = new_stream(DATA, maxBytesPerTrigger="1")
+    stream = new_stream(DATA, maxRowsPerTrigger="1")
     assert stream.latestOffset({}, ReadAllAvailable()) == asked(new_stream(DATA), {})
 
 
 def test_the_progress_shows_the_backlog():
     """The latest offset that Spark shows is the end of the log, although the limit ends the micro-batch before."""
-    stream = new_stream(DATA, maxBytesPerTrigger="1")
+    stream = new_stream(DATA, maxRowsPerTrigger="1")
     (_, end), *_ = micro_batches(stream)
     latest = stream.reportLatestOffset()
     assert latest == {str(log.partition): offsets_of(Path(DATA), log.partition)[-1] for log in open_logs(DATA)}
@@ -309,6 +314,18 @@ def test_a_query_starts_at_the_latest_offset(tmp_path):
     (log,) = open_logs(tmp_path / "__consumer_offsets-12")
     found = read(stream, start, end)
     assert sorted(row[1] for row in found) == sorted(each.base_offset for each in [*batches[3:], *log])
+
+
+def test_a_query_starts_at_given_offsets():
+    """It has the records of the batch read from these offsets on, also from inside a Kafka batch."""
+    given = {"9": 3, "12": -1, "8": -2}
+    stream = new_stream(DATA, "records", startingOffsets=json.dumps(given))
+    start = stream.initialOffset()
+    (end_of_12,) = offsets_of(Path(DATA), 12)[-1:]
+    assert start == {"9": 3, "12": end_of_12}
+    found = [row[:2] for row in read(stream, start, asked(stream, start))]
+    rows = [(row["partition"], row["offset"]) for row in read_table(DATA, table="records")]
+    assert sorted(found) == sorted(row for row in rows if row[1] >= start.get(str(row[0]), 0))
 
 
 def disappear(folder):
@@ -397,15 +414,13 @@ def test_a_partition_that_is_not_selected_is_not_lost(tmp_path):
 def test_spark_reads_in_limited_micro_batches(session, tmp_path):
     """With AvailableNow and a limit: several micro-batches, each row once, and the latest offset in the progress."""
     kgs.register(session)
-    limit = sum(log.size for log in open_logs(DATA)) // 2
-    reader = (
-        session.readStream.format("consumer_offsets").option("table", "records").option("MAXBYTESPERTRIGGER", limit)
-    )
+    limit = len(read_table(DATA, table="records")) // 2
+    reader = session.readStream.format("consumer_offsets").option("table", "records").option("MAXROWSPERTRIGGER", limit)
     query = reader.load(DATA).writeStream.format("memory").queryName("limited").trigger(availableNow=True)
     query = query.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
     query.awaitTermination()
     progress = [each for each in query.recentProgress if each["numInputRows"]]
-    assert len(progress) > 1
+    assert len(progress) > 1 and max(each["numInputRows"] for each in progress) <= limit
     wanted = session.read.format("consumer_offsets").option("table", "records").load(DATA)
     assert session.table("limited").exceptAll(wanted).count() == 0
     assert session.table("limited").count() == wanted.count() > 0

@@ -40,15 +40,10 @@ WAYS = {
     ),
     "spread": Way("the same groups in 50 partitions", "", package.load_spread, True),
     "package-python": Way(
-        "kafkagroups, readable engine, 1 process",
+        "kafkagroups, readable engine",
         "",
         partial(package.load, engine="python"),
         True,
-    ),
-    "package-python-2": Way(
-        "kafkagroups, readable engine, 2 processes",
-        "the start of the two processes counts",
-        partial(package.load, engine="python", threads=2),
     ),
     "naive": Way(
         "Python, struct and dict",
@@ -117,7 +112,7 @@ def plan(records: int) -> list[Comparison]:
     if records <= 10 * MILLION:
         ways += ("package-arrow", "naive", "kafka-classes")
     if records < ON_SPARK_FROM:
-        ways += ("package-python", "package-python-2")
+        ways += ("package-python",)
     found = [Comparison(MAIN, Spec(records, 50), ways)]
     if records < ON_SPARK_FROM:
         found.append(Comparison(LARGER, Spec(ON_SPARK_FROM, 50), (BASE, "package-2", "package-spark")))

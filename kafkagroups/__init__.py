@@ -14,7 +14,7 @@ One log:
 - `Topic` holds a path and the rules by which it is read; the functions below are its methods, too.
 - `open_log` reads the segments of a partition batch by batch.
 - `load` returns the groups that a broker's coordinator has after reading the log.
-- `explain` and `explain_groups` show which records led to the result of `load`.
+- `explain` shows which records led to the result of `load`.
 - `timeline` shows the history of a group as events.
 - `diff` compares two results of `load`, and `compare_replicas` two replicas of a partition.
 - `stats` shows what makes a log large.

@@ -1,4 +1,4 @@
-"""Each question to a log as one function of a path, the question and the rules of a `Topic`; and tables of one log.
+"""Each question to a log as one function of a path, the question and the rules of a `Topic`; and tables for Polars.
 
 A method of `Topic` explains the question, the result and the errors, and `Topic` itself the path and the rules.
 """
@@ -13,8 +13,7 @@ from kafkagroups.errors import UsageError
 from kafkagroups.loading.columns import arrow_schema, columns_of
 from kafkagroups.loading.groups import Groups
 from kafkagroups.log.cleaner import CleanerConfig, Compaction, Progress
-from kafkagroups.log.segments import Buffers, Log, log_of_buffers
-from kafkagroups.topic import Limits, Rules, Topic, read_topic_table
+from kafkagroups.topic import Limits, Rules, Topic
 
 if TYPE_CHECKING:
     import polars as pl
@@ -65,23 +64,6 @@ def explain(
     """Return every record of a group, or of some of its offsets, and a broker's answer, as `Topic.explain` does."""
     options = {"until": until, "until_time": until_time, "since_time": since_time, "retention_ms": retention_ms}
     return Topic(path, **rules).explain(group, topic, partition, **options)
-
-
-def explain_groups(
-    path: str | Path,
-    pattern: str,
-    topic: str | None = None,
-    partition: int | None = None,
-    *,
-    until: int | None = None,
-    until_time: int | None = None,
-    since_time: int | None = None,
-    retention_ms: int | None = None,
-    **rules: Unpack[Rules],
-) -> list[Explanation]:
-    """Return what `explain` returns, for each group that a pattern matches, as `Topic.explain_groups` does."""
-    options = {"until": until, "until_time": until_time, "since_time": since_time, "retention_ms": retention_ms}
-    return Topic(path, **rules).explain_groups(pattern, topic, partition, **options)
 
 
 def timeline(
@@ -265,43 +247,3 @@ def apply_rescue(plan: RescuePlan | str | Path, bootstrap: str, **options: Unpac
     from kafkagroups.repair.plan import RescuePlan, read_plan
 
     return list(apply_plan(plan if isinstance(plan, RescuePlan) else read_plan(plan), bootstrap, **options))
-
-
-def load_table(
-    buffers: Buffers | Log,
-    *,
-    table: str = "offsets",
-    partition: int | None = None,
-    columns: Iterable[str] | None = None,
-    **rules: Unpack[Rules],
-) -> pa.RecordBatchReader:
-    """Load one partition, and return one of its tables, as `Topic.table` does. Spark's data source uses this function.
-
-    Parameters
-    ----------
-    buffers
-        The segments of the partition, in one of three forms:
-
-        - pairs of a file name and the bytes (or memory map) of the segment, in order;
-        - a mapping of file names to bytes, from which one segment is read at a time;
-        - a log that `open_log` returned.
-    partition
-        The number of the partition; None if it is not known. If `buffers` is a log, this parameter is not used, and the
-        default of `max_batch_bytes` is the limit of this log.
-
-    Raises
-    ------
-    UsageError
-        As in `Topic.table`, or there is no segment.
-
-    Examples
-    --------
-    >>> path = "data/harbour/3.9.2/__consumer_offsets-9/00000000000000000000.log"
-    >>> batches = load_table([(path, Path(path).read_bytes())], table="groups", coordinator="classic", partition=9)
-    >>> batches.read_all().select(["group", "state", "generation"]).to_pylist()[0]
-    {'group': 'billing', 'state': 'Stable', 'generation': 6}
-    """
-    log = buffers if isinstance(buffers, Log) else log_of_buffers(buffers, partition)
-    rules.setdefault("max_batch_bytes", log.max_batch_bytes)
-    topic = Topic("", **rules).open(find_logs=lambda path: [log])
-    return read_topic_table(topic, table, columns)

@@ -7,7 +7,6 @@ from kafkagroups.api import (
     compare_replicas,
     diff,
     explain,
-    explain_groups,
     load,
     plan_rescue,
     record_table,

@@ -68,8 +68,7 @@ class Topic:
         "python" is the readable engine, "compiled" the native one, which must be installed, and "auto" the native one
         if it is installed. Both give the same result.
     threads
-        How many partitions are loaded at the same time; 0 means one for each CPU. The readable engine uses processes,
-        and only one for logs below 16 MiB together.
+        How many partitions the native engine loads at the same time; 0 means one for each CPU.
     past_damage
         Go on at the next sound batch after damaged bytes, which `gaps` of a partition names. The default gives the
         answers of a broker, whose recovery cuts the log there.
@@ -158,13 +157,13 @@ class Topic:
 
         Each record has a fate (what happened to it), for example "superseded". With a `topic`, or a topic and a
         `partition`, only the records of the group's offsets for it are returned. `until` and `until_time` are as in
-        `load`; with `until`, only the partition with the group's records is read. `since_time` selects the records with
+        `load`. `since_time` selects the records with
         this timestamp or a later one (ms since the epoch), while the fates and the answer are those of the whole log.
         `retention_ms` is the broker's offsets.retention.minutes, in ms; without it, only offsets with an expire
         timestamp are in `expires_next`.
 
-        Raises UsageError as in `Topic`, or if `partition` is given without `topic`, or if, with `until`, the records of
-        the group are not in exactly one partition.
+        Raises UsageError as in `Topic`, or if `partition` is given without `topic`, or if there are several partitions,
+        and `until` is given.
 
         Examples
         --------

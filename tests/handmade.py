@@ -28,7 +28,7 @@ from kafkagroups.log.batch import (
 from kafkagroups.log.batches import read_batches
 from kafkagroups.log.compression import CompressionType, compress, decompress
 from kafkagroups.log.segment_file import segment_name
-from kafkagroups.log.segments import log_of_buffers
+from kafkagroups.log.segments import Log, log_of_buffers
 from kafkagroups.log.writer import LogWriter
 from kafkagroups.records import consumer_group, share_group, streams_group
 from kafkagroups.records.consumer_protocol import (
@@ -47,6 +47,7 @@ from kafkagroups.records.serde import (
     encode_control_key,
     encode_end_transaction_marker,
 )
+from kafkagroups.topic import read_topic_table
 
 START = 1_700_000_000_000
 """The time of the first record: 2023-11-14 22:13:20 UTC."""
@@ -139,3 +140,10 @@ def write_batches(folder, batches, partition=7):
         data += encode_batch([LogRecord(offset + n, START + time, *kg.encode(each)) for n, each in enumerate(records)])
         offset += len(records)
     return write_segment(folder, data, partition)
+
+
+def load_table(source, *, table="offsets", partition=None, columns=None, **rules):
+    """Return a table of a log, or of the bytes of its segments by their names (pairs or a mapping)."""
+    log = source if isinstance(source, Log) else log_of_buffers(dict(source), partition)
+    rules.setdefault("max_batch_bytes", log.max_batch_bytes)
+    return read_topic_table(kg.Topic("", **rules).open(find_logs=lambda path: [log]), table, columns)

@@ -37,11 +37,8 @@ def load_spread(topic: Topic, scratch: Path) -> Runs:
 
 
 def load_to_arrow(topic: Topic, scratch: Path) -> Runs:
-    from kafkagroups.api import load_table
-    from kafkagroups.log.folders import open_logs
-
     def read_tables() -> int:
-        return sum(load_table(log, engine="compiled").read_all().num_rows for log in open_logs(topic.folder))
+        return int(kg.record_table(topic.folder, "offsets", engine="compiled", threads=1).read_all().num_rows)
 
     return time_calls(read_tables, lambda rows: ("live", rows), warm=1)
 

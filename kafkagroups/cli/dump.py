@@ -113,8 +113,6 @@ def run(args: Options) -> int:
     for topic in topics:
         try:
             opened = topic.open(record_range.stop)
-            if args.group is not None:
-                opened = opened.limit_to(args.group)
             opened.check_stop()
             for log in opened.logs:
                 print_log(log)

@@ -25,8 +25,6 @@ PATH  a partition directory; it is never changed
 --out
 --coordinator classic|new  the coordinator that would write the new records (default: the one that wrote the log)
 --kafka VERSION  the Kafka version that would write the new records (default: their layout is that of the log's records)
---partitions N  the partition count of __consumer_offsets; groups that another partition stores are then refused
---delete-retention-ms N=86400000  for --clean: how long tombstones and markers stay after their first pass, in ms
 --json
 """
 NOTES = """\
@@ -54,10 +52,9 @@ class _AddStep(argparse.Action):
 
 
 def run(args: argparse.Namespace) -> int:
-    rules = {name: getattr(args, name) for name in ("coordinator", "kafka", "partitions", "delete_retention_ms")}
     print_newer(args.kafka)
     with spinner(args.path):
-        result = edit(args.path, args.out, args.steps, **rules)
+        result = edit(args.path, args.out, args.steps, coordinator=args.coordinator, kafka=args.kafka)
     if args.json:
         print_json(result.to_json())
     else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
@@ -16,8 +15,7 @@ from kafkagroups.errors import UsageError
 from kafkagroups.groups.modern_group import AnyGroup, ModernGroup
 from kafkagroups.history.finding import count_of, list_names
 from kafkagroups.loading.groups import Groups, group_json, member_rows, modern_member_json, sorted_pending
-from kafkagroups.loading.partition_count import has_wildcard, match_groups
-from kafkagroups.log.segments import Stop
+from kafkagroups.loading.partition_count import match_groups
 from kafkagroups.records.releases import rules_to_json
 from kafkagroups.topic import Topic
 
@@ -89,14 +87,7 @@ def _print_written(args: Options, topic: Topic, written: WrittenTables) -> None:
 
 
 def _load_selected(args: Options, topic: Topic) -> Groups:
-    """With --until, only the partition with the group's records is loaded."""
-    path = str(topic.path)
-    if args.group is not None and args.until is not None:
-        opened = topic.open(Stop(args.until))
-        if len(opened.logs) > 1 and has_wildcard(args.group):
-            raise UsageError("an offset to stop at needs one partition: give the id of one group, and not a pattern")
-        topic = replace(topic, path=opened.limit_to(args.group).logs[0].path)
-    groups = replace(_load(args, topic, **answers.find_stop(args)), path=path)
+    groups = _load(args, topic, **answers.find_stop(args))
     return groups if args.group is None else groups.select(match_groups(groups.partitions_of, args.group))
 
 

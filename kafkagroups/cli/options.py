@@ -45,7 +45,7 @@ PATH  a partition directory, a .log file, or a folder of partition directories
 --kafka VERSION  the coordinator's Kafka version (default: {" or ".join(DEFAULT_KAFKA.values())})
 --partitions N  the partition count of __consumer_offsets
 --out! DIR  a new or empty folder for the files that the command writes
---until N  read whole batches, and only those whose base offset is below N, of one partition (in a folder: of --group)
+--until N  read whole batches, and only those whose base offset is below N, of one partition
 --until-time T  stop before the first batch with a later record; T is in ms since 1970, or in ISO 8601 (default: UTC)
 --since-time T  show only what has this timestamp or a later one; T is as in --until-time
 --topic TOPIC  only the offsets of this topic

@@ -45,7 +45,6 @@ from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
 from kafkagroups.log.segments import Log, Notes, Stop
 from kafkagroups.records.releases import Dialect
 from kafkagroups.records.serde import ControlType, Record, UnknownContent, decode_control_key, decode_with_key
-from kafkagroups.records.written_versions import describe_readers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -244,7 +243,6 @@ class Fates(Observer):
             entry.fate = None if record.value is not None else Fate.TOMBSTONE
         elif is_wanted:
             entry.is_unreadable = True
-            entry.why = f"{entry.why}; {describe_readers(log_record.key, log_record.value)}"
         return record
 
     def start_record(self, index: int) -> None:

@@ -6,15 +6,6 @@ offsets, these offsets are called an orphan.
 The readable engine, "python", is in groups/replay.py; the native one, "compiled", is in native.py and in a distribution
 of its own, which need not be installed.
 
-Threads of the readable engine would only block each other, so each lets a worker fold its logs: a process of the same
-Python, with the caller's `sys.path` (`Workers`).
-
-Of Python's own multiprocessing, only the connection between two processes is used: on macOS, its workers import the
-caller's `__main__` again, which fails in a script without a `__main__` guard.
-
-Every way out ends the workers: if the consumer stops or fails, the parent kills them, and if the parent is killed, they
-cannot send the number of bytes that they have read since the last megabyte. A terminal sends Ctrl-C to all processes of
-its process group, so each worker has a group of its own and leaves the answer to the parent.
 Source: GroupMetadataManager.doLoadGroupsAndOffsets (classic coordinator, 3.9); CoordinatorRuntime and
 GroupCoordinatorShard.onLoaded (new coordinator, 4.3.1).
 """
@@ -23,21 +14,17 @@ from __future__ import annotations
 
 import ast
 import os
-import subprocess
-import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager, suppress
-from copy import copy
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import PurePath
-from queue import SimpleQueue
 from threading import Lock
 from typing import NamedTuple, Protocol
 
-from kafkagroups.errors import BadBytes, KafkagroupsError, LoadFailed, UsageError
+from kafkagroups.errors import BadBytes, LoadFailed, UsageError
 from kafkagroups.groups.group import Group
 from kafkagroups.groups.map_orders import hash_set_order
 from kafkagroups.groups.modern_group import ModernGroup
@@ -88,22 +75,16 @@ class Engine:
         threads: int = 0,
         count_bytes: CountBytes = ignore_bytes,
     ) -> Generator[Shard, None, None]:
-        """The native engine uses `threads` threads, and the readable engine as many processes, but one for small logs.
-        0 means one per CPU.
+        """The native engine uses `threads` threads, and 0 means one per CPU. Those of the readable engine would only
+        block each other, so it reads one log after another.
         """
-        thread_count = min(threads or os.cpu_count() or 1, len(logs))
-        needs_workers = self.name == "python"
-        is_frozen = hasattr(sys, "frozen")  # Such a program would start itself as its worker.
-        has_workers = self is PYTHON and bool(sys.executable) and not is_frozen
-        if thread_count <= 1 or (needs_workers and (not has_workers or sum(log.size for log in logs) < MIN_SIZE)):
+        thread_count = min(threads or os.cpu_count() or 1, len(logs)) if self.name == "compiled" else 1
+        if thread_count <= 1:
             for log in logs:
                 yield self.fold(log, dialect, stop, count_bytes=count_bytes)
             return
-        with ExitStack() as stack:
-            pool = stack.enter_context(ThreadPoolExecutor(thread_count))
-            # At the end, the workers are killed before the pool waits for its threads.
-            fold_log = stack.enter_context(start_workers(thread_count)) if needs_workers else self.fold
-            yield from pool.map(lambda log: fold_log(log, dialect, stop, count_bytes=count_bytes), logs)
+        with ThreadPoolExecutor(thread_count) as pool:
+            yield from pool.map(lambda log: self.fold(log, dialect, stop, count_bytes=count_bytes), logs)
 
 
 PYTHON = Engine("python", fold)
@@ -129,113 +110,6 @@ def choose_engine(name: str) -> Engine:
     except ImportError as error:
         raise UsageError(describe_missing("kafkagroups_engine", 'the engine "compiled"') or str(error)) from None
     return COMPILED
-
-
-MIN_SIZE = 16 * 1024 * 1024
-"""In bytes. Workers need a third of a second to start, so one process loads smaller logs."""
-_COUNTED_BYTES = 1024 * 1024
-_START = "import sys; sys.path[:] = sys.argv[2:]; from kafkagroups.loading.load import work; work(int(sys.argv[1]))"
-
-
-@contextmanager
-def start_workers(count: int) -> Iterator[FoldLog]:
-    """Yield a function that folds a log in a worker, for as many threads as there are workers.
-
-    Its shards and errors are those of `fold`, which it is where the system starts no process at all. Raises
-    KafkagroupsError if a worker is killed.
-    """
-    workers: list[_Worker] = []
-    free: SimpleQueue[_Worker] = SimpleQueue()
-
-    def fold_in_worker(log: Log, dialect: Dialect, stop: Stop, *, count_bytes: CountBytes) -> Shard:
-        worker = free.get()
-        try:
-            return worker.fold(log, dialect, stop, count_bytes)
-        finally:
-            free.put(worker)
-
-    try:
-        with suppress(OSError):
-            while len(workers) < count:
-                workers.append(_Worker())
-                free.put(workers[-1])
-        yield fold_in_worker if workers else fold
-    finally:
-        for worker in workers:
-            worker.process.kill()
-        for worker in workers:
-            worker.process.wait()
-
-
-class _Worker:
-    def __init__(self) -> None:
-        from multiprocessing.connection import Pipe
-
-        self.connection, connection_of_worker = Pipe()
-        with connection_of_worker:
-            descriptor = connection_of_worker.fileno()
-            self.process = subprocess.Popen(
-                [sys.executable, "-P", "-c", _START, str(descriptor), *sys.path],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                pass_fds=[descriptor],
-                process_group=0,
-            )
-
-    def fold(self, log: Log, dialect: Dialect, stop: Stop, count_bytes: CountBytes) -> Shard:
-        portable = copy(log)
-        if log.content is not None:  # These bytes can have any type, and may be loaded only now.
-            portable.content = {segment: bytes(log.content[segment]) for segment in log.segments}
-        outcome: Shard | Exception | None = None
-        try:
-            self.connection.send((portable, dialect, stop))
-            while outcome is None:
-                byte_count, outcome = self.connection.recv()
-                count_bytes(byte_count)
-        except (OSError, EOFError):
-            raise self._describe_end(log) from None
-        if isinstance(outcome, Exception):
-            raise outcome
-        return outcome
-
-    def _describe_end(self, log: Log) -> KafkagroupsError:
-        self.process.kill()
-        status = self.process.wait()
-        end = f"ended with exit code {status}"
-        if status < 0:
-            end = f"was killed by signal {-status}, which most often means that memory ran out"
-        return KafkagroupsError(
-            f"{log.path or log.segments[0]}: the process that read this log {end}; load again with more free memory, "
-            "or this partition alone, which needs only one process (in Python, threads=1 does)"
-        )
-
-
-def work(descriptor: int) -> None:
-    """Fold the logs that the parent sends, and send the number of bytes that were read, at the end with the outcome."""
-    from multiprocessing.connection import Connection
-
-    parent = Connection(descriptor)
-    uncounted = 0
-    outcome: Shard | Exception
-
-    def count_bytes(count: int, /) -> None:
-        nonlocal uncounted
-        uncounted += count
-        if uncounted >= _COUNTED_BYTES:
-            parent.send((uncounted, None))
-            uncounted = 0
-
-    with suppress(EOFError, ConnectionError):  # The parent has ended.
-        while True:
-            log, dialect, stop = parent.recv()
-            try:
-                outcome = fold(log, dialect, stop, count_bytes=count_bytes)
-            except ConnectionError:
-                raise
-            except Exception as error:
-                outcome = error
-            parent.send((uncounted, outcome))
-            uncounted = 0
 
 
 @dataclass(frozen=True)
@@ -268,33 +142,6 @@ class OpenTopic:
                 f"an offset to stop at needs one partition, but {self.path} has {len(self.logs)}: give the folder of "
                 "one partition, or a time to stop at"
             )
-
-    def limit_to(self, group: str, find_numbers: Callable[[], Sequence[int | None]] | None = None) -> OpenTopic:
-        """If reading ends at an offset, return the one partition with records of a group; otherwise, the whole topic.
-
-        `find_numbers` returns the partitions with records of the group; None: a load of this process says it. Raises
-        UsageError if there is not exactly one.
-        """
-        if self.stop.until_offset is None or len(self.logs) == 1:
-            return self
-        numbers: Sequence[int | None]
-        if self.partitions is not None:
-            numbers = [partition_for(group, self.partitions)]
-        elif find_numbers is not None:
-            numbers = find_numbers()
-        else:
-            numbers = replace(self, stop=NO_STOP).load().partitions_of.get(group, [])
-        chosen = [log for log in self.logs if log.partition in numbers]
-        if len(chosen) == 1:
-            return self.part(*chosen)
-        if chosen:
-            listed = ", ".join(str(log.partition) for log in chosen)
-            reason = f"partitions {listed} have records of {group}: give the folder of one of them, or --partitions"
-        elif numbers:
-            reason = f"{self.path} has no folder of partition {numbers[0]}, which stores {group}"
-        else:
-            reason = f"no partition in {self.path} has a record of {group}"
-        raise UsageError(f"an offset to stop at needs one partition: {reason}")
 
     def find_partitions(self) -> FoundPartitions:
         # An offset to stop at belongs to one partition, also if it is in a folder.

@@ -77,7 +77,7 @@ _MANIFEST = "snapshot.json"
 _MAX_REASON_LENGTH = 300
 """A reason can quote the file's content."""
 _SEGMENT_NAME = r"(log|[0-9]+)\.[0-9a-f]{32}\.log"
-"""Matches the names that `name_segment` returns. No other file is opened, whatever `snapshot.json` contains."""
+"""Matches the names of segments. No other file is opened, whatever `snapshot.json` contains."""
 _OWN_NAMES = re.compile(rf"{_SEGMENT_NAME}|.*\.state|{_MANIFEST}(\.new)?|{CHECKPOINT}")
 """Matches what a folder with a snapshot contains. `*.state` are files of an old format."""
 _CHECKED_BYTES = 1 << 24
@@ -143,18 +143,6 @@ def has_snapshot(folder: str | Path) -> bool:
         raise UsageError(f"{folder}: {error.strerror}") from None
 
 
-def name_segment(partition: int | None) -> str:
-    """Spark can run a task twice, and each run needs a file of its own."""
-    return f"{'log' if partition is None else partition}.{uuid4().hex}.log"
-
-
-def prepare_folder(folder: Path) -> None:
-    """Raises UsageError if the folder cannot be used, or has other files but no snapshot or segments."""
-    names = list_folder(folder)
-    if _MANIFEST not in names and not all(map(_OWN_NAMES.fullmatch, names)):
-        raise UsageError(f"{folder}: expected an empty folder or one with a snapshot")
-
-
 def write_file(path: Path, chunks: Iterable[bytes]) -> tuple[int, int]:
     """Write a file to the disk, and return the number of its bytes and their CRC-32C.
 
@@ -172,8 +160,8 @@ def write_file(path: Path, chunks: Iterable[bytes]) -> tuple[int, int]:
     return size, checksum
 
 
-def commit_save(folder: Path, dialect: Dialect, partitions: Iterable[Saved]) -> None:
-    manifest = Manifest(FORMAT, dialect.coordinator, dialect.kafka, list(partitions))
+def _write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Replace the manifest, and delete the segments that it no longer names."""
     manifest = msgspec.structs.replace(manifest, checksum=manifest.compute_checksum())
     new_manifest = folder / f"{_MANIFEST}.new"
     write_file(new_manifest, [json.dumps(msgspec.to_builtins(manifest), indent=1).encode()])
@@ -389,8 +377,6 @@ class KeptPartition:
 
     def join(self, log: Log, ranges: Mapping[str, ByteRange]) -> KeptPartition:
         joined = log.select_ranges({self.segment: WHOLE_FILE, **ranges}, self.log.start_offset)
-        if log.content is not None:
-            joined.content = {self.segment: self.log.read(self.segment), **{name: log.content[name] for name in ranges}}
         return KeptPartition(joined, log, self.saved, self.segment)
 
     def find_rest(self, log: Log) -> dict[str, ByteRange] | None:
@@ -450,6 +436,9 @@ class KeptPartition:
 
     def save(self, folder: Path, dialect: Dialect, max_growth: float = 0) -> Saved:
         saved = self.saved
+        is_in_folder = saved is not None and self.segment == os.path.abspath(folder / saved.file)
+        if saved is not None and is_in_folder and self.source is None:
+            return saved
         shard = self.get_shard(dialect)
         loaded = shard.loaded
         limit = self.log.max_batch_bytes
@@ -460,10 +449,10 @@ class KeptPartition:
         counts = (loaded.batches, loaded.records)
         if saved is not None:
             new_batches = loaded.batches - saved.loaded.batches
-            if new_batches <= max_growth * saved.batches and self.segment == os.path.abspath(folder / saved.file):
+            if new_batches <= max_growth * saved.batches and is_in_folder:
                 return saved if new_batches else msgspec.structs.replace(saved, loaded=loaded)
             counts = (saved.batches + new_batches, loaded.records - saved.loaded.records + saved.records)
-        file = name_segment(shard.partition)
+        file = f"{'log' if shard.partition is None else shard.partition}.{uuid4().hex}.log"
         batches = _Batches(self, counts[0], loaded.next_offset)
         chunks: Iterable[bytes] = (found.data for found in batches)
         seen = [] if saved is None else saved.seen
@@ -580,13 +569,17 @@ class Snapshot:
         contains files but no snapshot, and InvalidLog if a log that the snapshot has read has changed since.
         """
         directory = Path(folder)
+        names = list_folder(directory)
+        if _MANIFEST not in names and not all(map(_OWN_NAMES.fullmatch, names)):
+            raise UsageError(f"{folder}: expected an empty folder or one with a snapshot")
         try:
-            prepare_folder(directory)
             saved = {
                 number: partition.save(directory, self.dialect, max_growth)
                 for number, partition in self.partitions.items()
             }
-            commit_save(directory, self.dialect, saved.values())
+            _write_manifest(
+                directory, Manifest(FORMAT, self.dialect.coordinator, self.dialect.kafka, [*saved.values()])
+            )
         except OSError as error:
             raise UsageError(f"{folder}: {error.strerror}") from None
         for number, partition in self.partitions.items():

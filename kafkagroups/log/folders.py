@@ -38,7 +38,7 @@ from kafkagroups.log.segment_file import BytesLike, check_regular, is_segment_na
 from kafkagroups.log.segments import Log
 
 if TYPE_CHECKING:
-    from pyarrow.fs import FileInfo, FileSystem
+    from pyarrow.fs import FileSystem
 
 NO_LOG_FOUND = "expected a segment or a folder __consumer_offsets-N with a segment, found none"
 _READ_SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
@@ -243,53 +243,36 @@ def _split(uri: str) -> SplitResult:
 
 
 def _find_remote_logs(uri: str) -> list[Log]:
-    from pyarrow.fs import FileType
+    from pyarrow.fs import FileSelector, FileType
 
     system, path = file_system(uri)
     with remote_errors(uri):
         info = system.get_file_info(path)
-    if info.type == FileType.NotFound:
-        raise UsageError(f"{public_uri(uri)}: no such file or folder")
-    if info.type == FileType.File:
-        if info.extension != "log":
-            raise UsageError(f"{public_uri(uri)}: expected a .log file or a folder")
-        folder_name = posixpath.basename(posixpath.dirname(path))
-        return [_make_remote_log(uri, folder_name, {uri: info.size})]
-    entries = _list_folder(uri)
-    folders = [
-        _join(uri, entry.base_name)
-        for entry in entries
-        if entry.type == FileType.Directory and partition_of_folder(entry.base_name) is not None
+        if info.type == FileType.NotFound:
+            raise UsageError(f"{public_uri(uri)}: no such file or folder")
+        if info.type == FileType.File:
+            if info.extension != "log":
+                raise UsageError(f"{public_uri(uri)}: expected a .log file or a folder")
+            return [_make_remote_log(uri, posixpath.dirname(path), {uri: info.size})]
+        entries = system.get_file_info(FileSelector(path, recursive=True))
+    sizes_by_folder: dict[str, dict[str, int]] = {}
+    for entry in sorted(entries, key=lambda entry: entry.path):
+        if is_segment_name(entry.base_name):
+            sizes = sizes_by_folder.setdefault(posixpath.dirname(entry.path), {})
+            sizes[_join(uri, posixpath.relpath(entry.path, path))] = entry.size
+    logs = [
+        _make_remote_log(_join(uri, posixpath.basename(folder)), folder, sizes)
+        for folder, sizes in sizes_by_folder.items()
+        if posixpath.dirname(folder) == path and partition_of_folder(posixpath.basename(folder)) is not None
     ]
-    with ThreadPoolExecutor(LISTING_THREADS) as pool:
-        listings = list(pool.map(_list_folder, folders))
-    logs = list(chain.from_iterable(map(_find_log_in_folder, folders, listings))) or _find_log_in_folder(uri, entries)
-    if not logs:
+    if not logs and path not in sizes_by_folder:
         raise UsageError(f"{public_uri(uri)}: {NO_LOG_FOUND}")
-    return sort_logs(logs)
+    return sort_logs(logs or [_make_remote_log(uri, path, sizes_by_folder[path])])
 
 
-def _list_folder(uri: str) -> list[FileInfo]:
-    from pyarrow.fs import FileSelector
-
-    system, path = file_system(uri)
-    with remote_errors(uri):
-        entries: list[FileInfo] = system.get_file_info(FileSelector(path))
-    return entries
-
-
-def _find_log_in_folder(uri: str, entries: list[FileInfo]) -> list[Log]:
-    """Return the log in a list, which is empty if the folder has no segments."""
-    segments = sorted((entry.base_name, entry.size) for entry in entries if is_segment_name(entry.base_name))
-    if not segments:
-        return []
-    folder_name = posixpath.basename(_split(uri).path.rstrip("/"))
-    return [_make_remote_log(uri, folder_name, {_join(uri, name): size for name, size in segments})]
-
-
-def _make_remote_log(uri: str, folder_name: str, size_by_uri: dict[str, int]) -> Log:
-    partition = partition_of_folder(folder_name)
+def _make_remote_log(uri: str, folder: str, size_by_uri: dict[str, int]) -> Log:
     content = RemoteSegments({public_uri(segment_uri): segment_uri for segment_uri in size_by_uri})
+    partition = partition_of_folder(posixpath.basename(folder))
     return Log(uri, list(content), partition, content, known_size=sum(size_by_uri.values()))
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, field
@@ -368,15 +368,9 @@ class _SegmentCache(dict[str, BytesLike]):
         return self[segment]
 
 
-Buffers = Iterable[tuple[str, BytesLike]] | Mapping[str, BytesLike]
-"""A mapping can load the bytes of each segment only when it is read."""
-
-
-def log_of_buffers(buffers: Buffers, partition: int | None) -> Log:
-    content = buffers if isinstance(buffers, Mapping) else dict(buffers)
-    if not content:
-        raise UsageError("a log has at least one segment")
-    return Log("", list(content), partition, content)
+def log_of_buffers(buffers: Mapping[str, BytesLike], partition: int | None) -> Log:
+    """Return a log whose segments are in memory, by their names."""
+    return Log("", list(buffers), partition, buffers)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, Self
 
 from kafkagroups.errors import UsageError
-from kafkagroups.log.batches import Damage, parse_batch_at
+from kafkagroups.log.batches import parse_batch_at
 from kafkagroups.log.folders import has_segments, open_log
 from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET, SEGMENT_BYTES, base_offset_of, segment_name
 
@@ -31,13 +31,12 @@ class LogWriter:
         self.folder = Path(folder)
         self.segment_bytes = segment_bytes
         self.next_offset = 0
-        self.damage: Damage | None = None
         self._file: BinaryIO | None = None
         self._base_offset = 0
         self._segment_size = 0
         self.folder.mkdir(parents=True, exist_ok=True)
         if has_segments(self.folder):
-            self.next_offset, self.damage = recover(self.folder)
+            self.next_offset = recover(self.folder)
             last_segment = open_log(self.folder).segments[-1]
             self._open_segment(base_offset_of(last_segment))
 
@@ -82,8 +81,8 @@ class LogWriter:
         self._segment_size = self._file.tell()
 
 
-def recover(folder: str | Path) -> tuple[int, Damage | None]:
-    """Cut the log at the first damaged batch. Return its next Kafka offset, and the damage, if any."""
+def recover(folder: str | Path) -> int:
+    """Cut the log at the first damaged batch, and return its next Kafka offset."""
     log = open_log(folder)
     end_by_segment = dict.fromkeys(log.segments, 0)  # The position after the last whole batch.
     next_offset = log.start_offset
@@ -97,4 +96,4 @@ def recover(folder: str | Path) -> tuple[int, Damage | None]:
         if os.path.getsize(segment) > end_by_segment[segment]:
             os.truncate(segment, end_by_segment[segment])
     last_base_offset = base_offset_of(log.segments[kept_count - 1])  # The last segment can be empty.
-    return max(next_offset, last_base_offset), log.damage
+    return max(next_offset, last_base_offset)

@@ -1,4 +1,4 @@
-"""Which Kafka versions can have written a record or a log, and which can read it.
+"""Which Kafka versions can have written a record or a log.
 
 Up to 3.9, a broker writes the value versions of its inter.broker.protocol.version, which can be older than the broker.
 In this module, "Kafka 2.0" therefore means a 2.0 broker, or a newer one with this setting. No broker writes value
@@ -10,15 +10,14 @@ brokers; records that Kafka's own code of nine versions (0.8.2.2 to 4.3.1) wrote
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cache
-from itertools import groupby
 from typing import Any, NamedTuple
 
-from kafkagroups.errors import BadBytes, UsageError
+from kafkagroups.errors import UsageError
 from kafkagroups.records import releases
 from kafkagroups.records.releases import AFTER_ALL_VERSIONS, EVERY_VERSION, Version, VersionRange
-from kafkagroups.records.serde import RECORD_TYPES, Record, UnknownContent, decode
+from kafkagroups.records.serde import RECORD_TYPES, Record, UnknownContent
 from kafkagroups.records.structs import FieldSpec, Message, Struct, field_specs
 from kafkagroups.records.wire import UUID, Array, Wire
 
@@ -172,30 +171,3 @@ def value_version(record_type: int, kafka: str, *, expires: bool = False) -> int
     if not matching:
         raise UsageError(f"Kafka {kafka} writes no record of type {record_type}")
     return matching[0].version
-
-
-def describe_readers(key: bytes | None, value: bytes | None) -> str:
-    """Return which coordinators read a record, for example "read by the classic coordinator of 2.3.1 to 3.9.2"."""
-    parts = []
-    for coordinator, versions in releases.CHECKED_VERSIONS.items():
-        ranges = list(_find_ranges(coordinator, versions, key, value))
-        if ranges:
-            parts.append(f"the {coordinator} coordinator of {', '.join(ranges)}")
-    return f"read by {' and '.join(parts)}" if parts else "no checked release reads it"
-
-
-def _find_ranges(
-    coordinator: releases.Coordinator, versions: tuple[str, ...], key: bytes | None, value: bytes | None
-) -> Iterator[str]:
-    for can_read, run in groupby(versions, lambda kafka: _can_read(coordinator, kafka, key, value)):
-        if can_read:
-            readers = list(run)
-            yield readers[0] if len(readers) == 1 else f"{readers[0]} to {readers[-1]}"
-
-
-def _can_read(coordinator: releases.Coordinator, kafka: str, key: bytes | None, value: bytes | None) -> bool:
-    try:
-        record = decode(key, value, releases.dialect(coordinator, kafka))
-    except BadBytes:
-        return False
-    return not isinstance(record.key, UnknownContent)

@@ -234,8 +234,6 @@ def _split(offsets: Mapping[TopicPartition, tuple[int, str]]) -> Iterator[dict[T
 
 OUT_OF_RANGE = ("refuse", "clamp", "skip")
 """What to do with an offset outside the partition's log."""
-FREE_RESPONSE_SECONDS = 0.2
-"""The time of each response that is not a wait, since a plan can need many requests and most responses are quick."""
 STATES_WITHOUT_MEMBERS = ("Empty", "Dead")
 _Ranges = dict[int, tuple[int, int] | str]
 
@@ -285,7 +283,7 @@ def apply_plan(
     if out_of_range not in OUT_OF_RANGE:
         raise UsageError(f"out_of_range: expected one of {', '.join(OUT_OF_RANGE)}, found {out_of_range!r}")
     check_targets(plan)
-    with client.connect(bootstrap, free_response_seconds=FREE_RESPONSE_SECONDS, **connection) as cluster:
+    with client.connect(bootstrap, **connection) as cluster:
         target = _Target(cluster, out_of_range)
         groups = sorted((group for group in plan.groups.values() if group.offsets), key=lambda group: group.to)
         if not writes:

@@ -1,10 +1,9 @@
-"""Requests about the partitions of one topic, sent to their leaders: where a log begins and ends, and new topics.
+"""Requests about the partitions of one topic, sent to their leaders: where a log begins and ends.
 
 If a leader moves or its broker is down, the request is sent again after a wait. Brokers before 0.11 are not supported,
 because they create a missing topic when they receive a Metadata request.
-Source (4.3.1): MetadataRequest.json; ListOffsetsRequest.json; KafkaApis.handleListOffsetRequest;
-CreateTopicsRequest.json; ProduceRequest.json. What a request does not set has the default of its schema: no session, no
-transaction, and a leader epoch that the broker does not check.
+Source (4.3.1): MetadataRequest.json; ListOffsetsRequest.json; KafkaApis.handleListOffsetRequest. What a request does
+not set has the default of its schema: no session, no transaction, and a leader epoch that the broker does not check.
 
 The connection uses the package kafka-python (`pip install 'kafkagroups[live]'`), but not its consumer. An error that a
 user can fix is a UsageError of one line. Only one request is sent at a time, so a copy of the topic takes longer than
@@ -17,15 +16,14 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from kafkagroups.errors import UsageError
 from kafkagroups.interrupts import insist_on_ctrl_c
-from kafkagroups.log.batch import LogRecord, encode_batch
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -53,7 +51,6 @@ EARLIEST = -2
 LATEST = -1
 READ_UNCOMMITTED = 0
 """The isolation level that also returns the records of open and aborted transactions."""
-TIMEOUT_MS = 30_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +92,13 @@ class Connection(TypedDict, total=False):
 class Waits:
     """The waits of one command, for connections, responses, quotas and new leaders, which have a limit together.
 
-    A response that brings new batches is not a wait, and neither are the first `free_response_seconds` of each
-    response. `report` is called with what the command waits for, if that is longer than MIN_REPORTED_SECONDS.
+    A request that is answered is no wait. `report` is called with what the command waits for, if that is longer than
+    MIN_REPORTED_SECONDS.
     """
 
     limit_seconds: float
     report: Callable[[str], None]
-    free_response_seconds: float = 0
     seconds_left: float = 0
-    last_response_seconds: float = 0
 
     def __post_init__(self) -> None:
         if not self.limit_seconds > 0:
@@ -126,9 +121,8 @@ class Waits:
             if not future.is_done and seconds > MIN_REPORTED_SECONDS:
                 self.report(f"waiting for {subject}")
                 net.poll(timeout_ms=1000 * (seconds - MIN_REPORTED_SECONDS), future=future)
-        free_seconds = self.free_response_seconds if future.is_done else 0
-        self.last_response_seconds = max(0, time.monotonic() - start - free_seconds)
-        self.seconds_left -= self.last_response_seconds
+        if not future.is_done or future.exception is not None:
+            self.seconds_left -= time.monotonic() - start
         return bool(future.is_done)
 
     def sleep(self, net: Any, seconds: float, reason: str) -> None:
@@ -140,10 +134,6 @@ class Waits:
         if not is_too_long:
             net.run(net.sleep, seconds)
         self.seconds_left -= seconds
-
-    def forgive_last_response(self) -> None:
-        self.seconds_left += self.last_response_seconds
-        self.last_response_seconds = 0
 
 
 T = TypeVar("T")
@@ -343,10 +333,7 @@ class Cluster:
         for topic in (response.topics if response.name == "ListOffsetsResponse" else response.responses) or ():
             if (topic.topic if response.name == "FetchResponse" else topic.name) != self.topic:
                 continue
-            if response.name == "ProduceResponse":
-                yield from ((result.index, result) for result in topic.partition_responses)
-            else:
-                yield from ((result.partition_index, result) for result in topic.partitions)
+            yield from ((result.partition_index, result) for result in topic.partitions)
 
     def ask_log_ranges(self, partitions: list[int]) -> tuple[dict[int, tuple[int, int]], dict[int, str]]:
         """Return two dicts by partition: (log start offset, high watermark), and the text of the error.
@@ -373,14 +360,13 @@ def connect(
     security: Security | None = None,
     max_wait: float = MAX_WAIT_SECONDS,
     on_wait: Callable[[str], None] = ignore_report,
-    free_response_seconds: float = 0,
 ) -> Iterator[Cluster]:
     """Connect to a cluster, and disconnect at the end of the `with` block.
 
     `security` None means PLAINTEXT. `max_wait` limits all waits together, in seconds, and `on_wait` is called with a
     message about a longer wait (`Waits`). Raises UsageError if kafka-python is not installed or a setting is wrong.
     """
-    waits = Waits(max_wait, on_wait, free_response_seconds)
+    waits = Waits(max_wait, on_wait)
     try:
         from kafka.net.manager import KafkaConnectionManager
         from kafka.net.selector import NetworkSelector
@@ -500,37 +486,19 @@ def create_topics(bootstrap: str, partition_counts: Mapping[str, int], records: 
     """Create topics with one replica, and append the same number of empty records to each partition.
 
     A test of a rescue needs topics that reach the committed offsets, because other offsets are refused. Raises
-    UsageError if kafka-python is not installed, no broker responds, or a topic cannot be created or written.
+    UsageError if a topic exists, or if no broker responds.
     """
-    from kafka.protocol.admin import CreateTopicsRequest
+    from kafka import KafkaAdminClient, KafkaProducer
+    from kafka.admin import NewTopic
+    from kafka.errors import KafkaError
 
-    topic_type = CreateTopicsRequest.CreatableTopic
-    counts = partition_counts.items()
-    topics = [topic_type(name=name, num_partitions=count, replication_factor=1) for name, count in counts]
-    request = CreateTopicsRequest(topics=topics, timeout_ms=TIMEOUT_MS, min_version=2, max_version=4)
-    batch = encode_batch([LogRecord(offset, 0, None, b"") for offset in range(records)])
-    with connect(bootstrap) as cluster:
-        response = cluster.ask_any_broker(request, lambda response: response)
-        for topic in response.topics:
-            if topic.error_code:
-                raise UsageError(f"{topic.name}: {describe_code(topic.error_code)}")
-        for name, count in counts:
-            # A new topic has no leaders yet, so the first attempt always fails.
-            of_topic = replace(cluster, topic=name, leaders={})
-            _, errors = of_topic.ask_leaders(list(range(count)), partial(_build_produce, name, batch))
-            if errors:
-                raise UsageError(f"{name}: {errors[min(errors)]}{cluster.waits.explain_end()}")
-
-
-def _build_produce(topic: str, batch: bytes, partitions: list[int]) -> Any:
-    from kafka.protocol.producer import ProduceRequest
-
-    topic_type = ProduceRequest.TopicProduceData
-    data = [topic_type.PartitionProduceData(index=partition, records=batch) for partition in partitions]
-    return ProduceRequest(
-        acks=1,  # the leader answers without waiting for other replicas
-        timeout_ms=TIMEOUT_MS,
-        topic_data=[topic_type(name=topic, partition_data=data)],
-        min_version=3,
-        max_version=8,
-    )
+    topics = [NewTopic(name, count, 1) for name, count in partition_counts.items()]
+    try:
+        with closing(KafkaAdminClient(bootstrap_servers=bootstrap)) as admin:
+            admin.create_topics(topics, wait_for_metadata=True)
+        with closing(KafkaProducer(bootstrap_servers=bootstrap)) as producer:
+            for topic in topics:
+                for number in range(records * topic.num_partitions):
+                    producer.send(topic.name, b"", partition=number % topic.num_partitions)
+    except KafkaError as error:
+        raise UsageError(describe_error(error)) from None

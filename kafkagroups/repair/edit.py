@@ -1,7 +1,7 @@
 """The public functions `edit`, `append`, `roll` and `cut`: changes of a copy of one partition's log, in steps.
 
-A step is a class. `_STEPS` has its text on the command line, and `run` carries it out, or raises UsageError. The last
-":" ends a group id, because no topic name contains one.
+`_STEPS` has the text of each step on the command line, and the function that carries it out, or raises UsageError. The
+last ":" ends a group id, because no topic name contains one.
 
 New records follow the end of the log, with the partition leader epoch of the last batch and the layout of the log's
 writer. Without a time, a record gets the newest timestamp in the log. Batches are not compressed, and have magic 2
@@ -30,10 +30,11 @@ Source (3.9): GroupMetadataManager.cleanupGroupMetadata.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.map_orders import hash_map_order, topic_partition_hash
@@ -46,11 +47,11 @@ from kafkagroups.log.batch import CONTROL, TRANSACTIONAL
 from kafkagroups.log.batches import Damage
 from kafkagroups.log.cleaner import Compaction
 from kafkagroups.log.folders import new_folder, open_logs
-from kafkagroups.log.segment_file import base_offset_of, partition_for
+from kafkagroups.log.segment_file import base_offset_of
 from kafkagroups.log.segments import Log, Stop
 from kafkagroups.records.consumer_group import ConsumerGroupRegularExpressionKey
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
-from kafkagroups.records.releases import FIRST_WITHOUT_CLASSIC_COORDINATOR, Dialect, dialect, parse_release
+from kafkagroups.records.releases import Dialect, dialect
 from kafkagroups.records.serde import (
     RECORD_TYPES,
     ControlType,
@@ -162,12 +163,12 @@ _NAMED_PRODUCERS = 5
 
 @dataclass(frozen=True)
 class StepResult:
-    step: str
     what: str
     first_offset: int | None = None
     last_offset: int | None = None
     compaction: Compaction | None = None
     removed: Removed | None = None
+    step: str = ""
 
     def to_json(self) -> dict[str, Any]:
         row = {name: getattr(self, name) for name in ("step", "first_offset", "last_offset", "what")}
@@ -178,148 +179,90 @@ class StepResult:
         return row
 
 
-@dataclass(frozen=True)
-class Commit:
-    """Append the record of a committed offset.
+def _commit(log: EditedLog, group: str, partition: TopicPartition, offset: int, timestamp_ms: int | None) -> StepResult:
+    """`offset` can be negative, because brokers store every offset that a client commits."""
+    time_ms = log.facts.newest_ms if timestamp_ms is None else timestamp_ms
+    if time_ms < 0:
+        raise UsageError(f"the log has no timestamp: expected a time at the end of the commit of {group}: @MS")
+    version = log.offset_value_version
+    topic_id = find_topic_id(log.open(), partition.topic) if version >= _FIRST_VERSION_WITH_TOPIC_ID else UUID.default
+    value = OffsetCommitValue(offset=offset, metadata="", commit_timestamp=time_ms, topic_id=topic_id)
+    record = encode(Record(_OFFSET_RECORD_TYPE, OffsetCommitKey(group, *partition), value, version))
+    what = f"group {group} commits offset {offset} of {_name(partition)} at {time_ms} ms (value version {version})"
+    return _append(log, what, [record], time_ms, base_sequence=0)
 
-    `timestamp_ms` is the time of the commit in ms since 1970; None means the newest timestamp in the log. `offset` can
-    be negative, because brokers store every offset that a client commits.
-    """
 
-    group: str
-    partition: TopicPartition
-    offset: int
-    timestamp_ms: int | None = None
+def _delete_offset(log: EditedLog, group: str, partition: TopicPartition) -> StepResult:
+    record = _encode_tombstone(group, partition)
+    what = f"a tombstone deletes the offset of group {group} for {_name(partition)}"
+    return _append(log, what, [record], base_sequence=_tombstone_sequence(log))
 
-    def run(self, log: EditedLog) -> StepResult:
-        time_ms = log.facts.newest_ms if self.timestamp_ms is None else self.timestamp_ms
-        if time_ms < 0:
-            raise UsageError(f"the log has no timestamp: expected a time at the end of the commit of {self.group}: @MS")
-        version = log.offset_value_version
-        has_topic_id = version >= _FIRST_VERSION_WITH_TOPIC_ID
-        topic_id = find_topic_id(log.open(), self.partition.topic) if has_topic_id else UUID.default
-        value = OffsetCommitValue(offset=self.offset, metadata="", commit_timestamp=time_ms, topic_id=topic_id)
-        record = encode(Record(_OFFSET_RECORD_TYPE, OffsetCommitKey(self.group, *self.partition), value, version))
-        what = (
-            f"group {self.group} commits offset {self.offset} of {_name(self.partition)} at {time_ms} ms "
-            f"(value version {version})"
+
+def _delete_group(log: EditedLog, group: str) -> StepResult:
+    deleted, tombstones = plan_deletion(log.open(), group, log.dialect)
+    if not tombstones:
+        return StepResult(
+            f"Nothing is appended: the classic coordinator writes no tombstone for group {group}, which has no "
+            "committed offset and the generation 0."
         )
-        return _append(log, "commit", what, [record], time_ms, base_sequence=0)
+    content = _count(sum(key.startswith(_OFFSET_KEY_START) for key, _ in tombstones), "offset")
+    if deleted.members:
+        members = _count(len(deleted.members), "member")
+        content += f" and {members}; a running coordinator refuses this (NON_EMPTY_GROUP)"
+    verb = "deletes" if len(tombstones) == 1 else "delete"
+    what = (
+        f"{_count(len(tombstones), 'tombstone')} of the {log.dialect.coordinator} coordinator {verb} the "
+        f"{deleted.type} group {group} with {content}"
+    )
+    return _append(log, what, tombstones, base_sequence=_tombstone_sequence(log))
 
 
-@dataclass(frozen=True)
-class Tombstone:
-    group: str
-    partition: TopicPartition
-
-    def run(self, log: EditedLog) -> StepResult:
-        record = _encode_tombstone(self.group, self.partition)
-        what = f"a tombstone deletes the offset of group {self.group} for {_name(self.partition)}"
-        return _append(log, "tombstone", what, [record], base_sequence=_tombstone_sequence(log))
-
-
-@dataclass(frozen=True)
-class DeleteGroup:
-    group: str
-
-    def run(self, log: EditedLog) -> StepResult:
-        group, tombstones = plan_deletion(log.open(), self.group, log.dialect)
-        if not tombstones:
-            what = (
-                f"Nothing is appended: the classic coordinator writes no tombstone for group {self.group}, which has "
-                "no committed offset and the generation 0."
-            )
-            return StepResult("delete-group", what)
-        content = _count(sum(key.startswith(_OFFSET_KEY_START) for key, _ in tombstones), "offset")
-        if group.members:
-            members = _count(len(group.members), "member")
-            content += f" and {members}; a running coordinator refuses this (NON_EMPTY_GROUP)"
-        verb = "deletes" if len(tombstones) == 1 else "delete"
-        what = (
-            f"{_count(len(tombstones), 'tombstone')} of the {log.dialect.coordinator} coordinator {verb} the "
-            f"{group.type} group {self.group} with {content}"
-        )
-        return _append(log, "delete-group", what, tombstones, base_sequence=_tombstone_sequence(log))
+def _end_transaction(log: EditedLog, kind: str, producer_id: int) -> StepResult:
+    facts = log.facts
+    producer = facts.open.get(producer_id)
+    if producer is None:
+        names = [str(each) for each in facts.open][:_NAMED_PRODUCERS]
+        more = ", …" if len(facts.open) > len(names) else ""
+        found = f"open: {', '.join(names)}{more}" if names else "no transaction is open"
+        raise UsageError(f"producer {producer_id} has no open transaction in the log ({found})")
+    what = (
+        f"a marker {kind}s the transaction of producer {producer_id} (epoch {producer.epoch}), open since offset "
+        f"{producer.first_offset}"
+    )
+    marker = encode_end_transaction_marker(facts.marker_epochs.get(producer_id, 0))
+    return _append(
+        log,
+        what,
+        [(encode_control_key(ControlType[kind.upper()]), marker)],
+        attributes=TRANSACTIONAL | CONTROL,
+        producer_id=producer_id,
+        producer_epoch=producer.epoch,
+    )
 
 
-@dataclass(frozen=True)
-class Marker:
-    producer_id: int
-    commits: bool
-
-    def run(self, log: EditedLog) -> StepResult:
-        facts = log.facts
-        producer = facts.open.get(self.producer_id)
-        if producer is None:
-            names = [str(producer_id) for producer_id in facts.open][:_NAMED_PRODUCERS]
-            more = ", …" if len(facts.open) > len(names) else ""
-            found = f"open: {', '.join(names)}{more}" if names else "no transaction is open"
-            raise UsageError(f"producer {self.producer_id} has no open transaction in the log ({found})")
-        kind = ControlType.COMMIT if self.commits else ControlType.ABORT
-        epoch = facts.marker_epochs.get(self.producer_id, 0)
-        what = (
-            f"a marker {kind.name.lower()}s the transaction of producer {self.producer_id} (epoch {producer.epoch}), "
-            f"open since offset {producer.first_offset}"
-        )
-        return _append(
-            log,
-            "marker",
-            what,
-            [(encode_control_key(kind), encode_end_transaction_marker(epoch))],
-            attributes=TRANSACTIONAL | CONTROL,
-            producer_id=self.producer_id,
-            producer_epoch=producer.epoch,
-        )
+def _roll(log: EditedLog) -> StepResult:
+    offset = log.facts.next_offset
+    if log.roll():
+        return StepResult(f"A new active segment begins at offset {offset}.")
+    return StepResult(f"Nothing is rolled: the active segment, which begins at offset {offset}, is empty.")
 
 
-@dataclass(frozen=True)
-class Roll:
-    def run(self, log: EditedLog) -> StepResult:
-        offset = log.facts.next_offset
-        if log.roll():
-            return StepResult("roll", f"A new active segment begins at offset {offset}.")
-        return StepResult("roll", f"Nothing is rolled: the active segment, which begins at offset {offset}, is empty.")
-
-
-@dataclass(frozen=True)
-class Cut:
-    offset: int
-
-    def run(self, log: EditedLog) -> StepResult:
-        return _cut(log, "cut", self.offset, f"offset {self.offset}")
-
-
-@dataclass(frozen=True)
-class CutTime:
+def _cut_after(log: EditedLog, time_ms: int) -> StepResult:
     """Remove the first batch with a timestamp after a time (ms since 1970), and what follows."""
-
-    time_ms: int
-
-    def run(self, log: EditedLog) -> StepResult:
-        stop = Stop(until_time=self.time_ms)
-        first = next((batch.base_offset for batch in log.open() if stop.excludes(batch)), None)
-        return _cut(log, "cut-time", first, f"{self.time_ms} ms")
+    stop = Stop(until_time=time_ms)
+    first = next((batch.base_offset for batch in log.open() if stop.excludes(batch)), None)
+    return _cut(log, first, f"{time_ms} ms")
 
 
-@dataclass(frozen=True)
-class Clean:
-    now_ms: int
-
-    def run(self, log: EditedLog) -> StepResult:
-        result = log.clean(self.now_ms)
-        if not result.groups:
-            what = "cleans nothing: no dirty record is before the active segment and before the first open transaction"
-            return StepResult("clean", f"A pass at {self.now_ms} ms {what}.", compaction=result)
-        records = _count(result.before.records - result.after.records, "record")
-        size = _count(result.before.bytes - result.after.bytes, "byte")
-        what = (
-            f"A pass at {self.now_ms} ms removes {records} and {size}. The next pass begins at offset "
-            f"{result.next_dirty_offset}."
-        )
-        return StepResult("clean", what, compaction=result)
-
-
-Step = Commit | Tombstone | DeleteGroup | Marker | Roll | Cut | CutTime | Clean
+def _clean(log: EditedLog, now_ms: int) -> StepResult:
+    result = log.clean(now_ms)
+    if not result.groups:
+        what = "cleans nothing: no dirty record is before the active segment and before the first open transaction"
+        return StepResult(f"A pass at {now_ms} ms {what}.", compaction=result)
+    records = _count(result.before.records - result.after.records, "record")
+    size = _count(result.before.bytes - result.after.bytes, "byte")
+    what = f"A pass at {now_ms} ms removes {records} and {size}. The next pass begins at offset "
+    return StepResult(f"{what}{result.next_dirty_offset}.", compaction=result)
 
 
 def _name(partition: TopicPartition) -> str:
@@ -327,25 +270,26 @@ def _name(partition: TopicPartition) -> str:
 
 
 def _append(
-    log: EditedLog, step: str, what: str, records: list[KeyAndValue], time_ms: int | None = None, **header: int
+    log: EditedLog, what: str, records: list[KeyAndValue], time_ms: int | None = None, **header: int
 ) -> StepResult:
     first, last = log.append(records, max(0, log.facts.newest_ms) if time_ms is None else time_ms, **header)
     place = f"Offset {first}" if first == last else f"Offsets {first} to {last}"
-    return StepResult(step, f"{place}: {what}.", first, last)
+    return StepResult(f"{place}: {what}.", first, last)
 
 
 def _tombstone_sequence(log: EditedLog) -> int:
     return 0 if log.dialect.coordinator == "new" else -1
 
 
-def _cut(log: EditedLog, step: str, offset: int | None, place: str) -> StepResult:
+def _cut(log: EditedLog, offset: int | None, place: str = "") -> StepResult:
+    place = place or f"offset {offset}"
     open_before = log.facts.open
     removed = Removed() if offset is None else log.cut(offset)
     end = log.facts.next_offset
     if removed.first_offset is None:
         empty = f" {_count(removed.segments, 'empty segment')} deleted." if removed.segments else ""
         what = f"No batch is cut: none is at {place} or after. The log ends at offset {end}.{empty}"
-        return StepResult(step, what, removed=removed)
+        return StepResult(what, removed=removed)
     what = (
         f"Cut at {place}: {_count(removed.batches, 'batch')} with {_count(removed.records, 'record')} removed, "
         f"offsets {removed.first_offset} to {removed.last_offset}. The log ends at offset {end}."
@@ -359,7 +303,7 @@ def _cut(log: EditedLog, step: str, offset: int | None, place: str) -> StepResul
     ]
     if without_marker:
         what += f" The cut removed the markers of these producers with open transactions: {', '.join(without_marker)}."
-    return StepResult(step, what, removed.first_offset, removed.last_offset, removed=removed)
+    return StepResult(what, removed.first_offset, removed.last_offset, removed=removed)
 
 
 def _count(number: int, noun: str) -> str:
@@ -368,88 +312,69 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}es" if noun.endswith("ch") else f"{number} {noun}s"
 
 
-def _parse_step(step: Step | tuple[str, str | int | None] | str) -> Step:
-    """Return the step with this name, which the text describes in the form that `_STEPS` has. Raises UsageError."""
-    if isinstance(step, Step):
-        return step
-    pair = (step, None) if isinstance(step, str) else step
-    if not isinstance(pair, tuple) or len(pair) != 2:
-        raise UsageError(f"expected a step, for example ('cut', 42), found {step!r}")
-    name, text = pair
-    if name not in _STEPS:
-        raise UsageError(f"no step {name!r}: choose one of {', '.join(_STEPS)}")
-    form, parse = _STEPS[name]
-    try:
-        parsed = None if (text is None) != (name == "roll") else parse(str(text))
-    except UsageError as error:
-        raise UsageError(f"{name}: {error}") from None
-    if parsed is None:
-        found = "" if text is None else f", found {text!r}"
-        raise UsageError(f"{name}: expected {form}{found}")
-    return parsed
+class StepKind(NamedTuple):
+    """`form` is the text of a step for people, and `pattern` has the arguments of `run` in it by their names."""
+
+    form: str
+    pattern: str
+    run: Callable[..., StepResult]
 
 
-def _parse_commit(text: str) -> Step | None:
-    key_text, _, number_text = text.rpartition("=")
-    key = _parse_key(key_text)
-    if key is None:
-        return None
-    offset_text, at, time_text = number_text.partition("@")
-    timestamp_ms = parse_whole_number(time_text) if at else None
-    if timestamp_ms is not None and timestamp_ms < 0:
-        raise UsageError(f"expected a time of 0 or above, in ms since 1970, found {timestamp_ms}")
-    return Commit(*key, parse_whole_number(offset_text), timestamp_ms)
-
-
-def _parse_tombstone(text: str) -> Step | None:
-    key = _parse_key(text)
-    return Tombstone(*key) if key else None
-
-
-def _parse_key(text: str) -> tuple[str, TopicPartition] | None:
-    group, colon, partition_text = text.rpartition(":")
-    if not colon:
-        return None
-    try:
-        return group, TopicPartition.parse(partition_text)
-    except UsageError:
-        return None
-
-
-def _parse_marker(text: str) -> Step | None:
-    kind, _, producer_text = text.partition(":")
-    if kind not in ("commit", "abort"):
-        return None
-    return Marker(parse_whole_number(producer_text), kind == "commit")
-
-
-def _parse_cut(text: str) -> Step:
-    offset = parse_whole_number(text)
-    if offset < 0:
-        raise UsageError(f"expected an offset of 0 or above, found {offset}")
-    return Cut(offset)
-
-
-_STEPS: dict[str, tuple[str, Callable[[str], Step | None]]] = {
-    "commit": ("GROUP:TOPIC-PARTITION=OFFSET or GROUP:TOPIC-PARTITION=OFFSET@MS", _parse_commit),
-    "tombstone": ("GROUP:TOPIC-PARTITION", _parse_tombstone),
-    "delete-group": ("GROUP", DeleteGroup),
-    "marker": ("commit:PRODUCER_ID or abort:PRODUCER_ID", _parse_marker),
-    "roll": ("no text", lambda text: Roll()),
-    "cut": ("OFFSET", _parse_cut),
-    "cut-time": ("a time in ms since 1970", lambda text: CutTime(parse_whole_number(text))),
-    "clean": ("a time in ms since 1970", lambda text: Clean(parse_whole_number(text))),
+_KEY = "(?P<group>.*):(?P<partition>[^:]*)"
+_STEPS = {
+    "commit": StepKind(
+        "GROUP:TOPIC-PARTITION=OFFSET or GROUP:TOPIC-PARTITION=OFFSET@MS",
+        f"{_KEY}=(?P<offset>[^=@]*)(@(?P<timestamp_ms>[^-=][^=]*))?",
+        _commit,
+    ),
+    "tombstone": StepKind("GROUP:TOPIC-PARTITION", _KEY, _delete_offset),
+    "delete-group": StepKind("GROUP", "(?P<group>.*)", _delete_group),
+    "marker": StepKind(
+        "commit:PRODUCER_ID or abort:PRODUCER_ID", "(?P<kind>commit|abort):(?P<producer_id>.*)", _end_transaction
+    ),
+    "roll": StepKind("no text", "", _roll),
+    "cut": StepKind("OFFSET", "(?P<offset>[^-].*)", _cut),
+    "cut-time": StepKind("a time in ms since 1970", "(?P<time_ms>.*)", _cut_after),
+    "clean": StepKind("a time in ms since 1970", "(?P<now_ms>.*)", _clean),
 }
-"""The form of each step's text, and its parser, which returns None for another form."""
+_PARSERS: dict[str, Callable[[str], Any]] = {"group": str, "partition": TopicPartition.parse, "kind": str}
 
 
-_ONE_DAY_MS = 86_400_000
+class Step(NamedTuple):
+    name: str
+    arguments: dict[str, Any]
+
+    @classmethod
+    def parse(cls, step: tuple[str, str | int | None] | str) -> Step:
+        """Raises UsageError if the text does not have the form of its step."""
+        pair = (step, None) if isinstance(step, str) else step
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise UsageError(f"expected a step, for example ('cut', 42), found {step!r}")
+        name, text = pair
+        if name not in _STEPS:
+            raise UsageError(f"no step {name!r}: choose one of {', '.join(_STEPS)}")
+        match = re.fullmatch(_STEPS[name].pattern, "" if text is None else str(text), re.DOTALL)
+        if match is None or (text is None) != (name == "roll"):
+            found = "" if text is None else f", found {text!r}"
+            raise UsageError(f"{name}: expected {_STEPS[name].form}{found}")
+        try:
+            return cls(
+                name,
+                {
+                    argument: None if part is None else _PARSERS.get(argument, parse_whole_number)(part)
+                    for argument, part in match.groupdict().items()
+                },
+            )
+        except UsageError as error:
+            raise UsageError(f"{name}: {error}") from None
+
+    def run(self, log: EditedLog) -> StepResult:
+        return replace(_STEPS[self.name].run(log, **self.arguments), step=self.name)
 
 
 class WriterOptions(TypedDict, total=False):
     coordinator: str | None
     kafka: str | None
-    partitions: int | None
 
 
 @dataclass(frozen=True)
@@ -478,12 +403,10 @@ class Edit:
 def edit(
     path: str | Path,
     out: str | Path,
-    steps: Iterable[Step | tuple[str, str | int | None] | str],
+    steps: Iterable[tuple[str, str | int | None] | str],
     *,
     coordinator: str | None = None,
     kafka: str | None = None,
-    partitions: int | None = None,
-    delete_retention_ms: int = _ONE_DAY_MS,
 ) -> Edit:
     """Copy the log of one partition, carry out steps on the copy in order, and return what they did.
 
@@ -495,13 +418,10 @@ def edit(
         A partition directory, which is never changed, and a new or empty folder for the segments.
     steps
         Each step is a pair of the name and the text of an option of the command `edit`, for example ("commit",
-        "billing:orders-0=42"), or an object of `kafkagroups.repair.edit`. The name alone is enough for "roll".
+        "billing:orders-0=42"). The name alone is enough for "roll".
     coordinator, kafka
         The coordinator, "classic" or "new", and the Kafka version that would write the new records. None means the
         coordinator that wrote the log, and the layout of the log's records.
-    partitions
-        The partition count of `__consumer_offsets`. With it, steps on a group that another partition stores are
-        refused.
 
     Raises
     ------
@@ -520,42 +440,24 @@ def edit(
     >>> [step.step for step in result.steps]
     ['commit', 'roll']
     """
-    parsed_steps = [_parse_step(step) for step in steps]
+    parsed_steps = [Step.parse(step) for step in steps]
     if not parsed_steps:
         raise UsageError("an edit needs at least one step")
-    writer = _choose_writer(coordinator, kafka)
+    writer = None if coordinator is None and kafka is None else dialect(coordinator, kafka)
     logs = open_logs(path)
     if len(logs) > 1:
         raise UsageError(f"an edit needs one partition, but {path} has {len(logs)}")
-    if partitions is not None:
-        _check_groups(parsed_steps, logs[0], partitions)
     folder = Path(out)
     if folder.resolve().is_relative_to(Path(path).resolve()):
         raise UsageError(f"{out}: expected a folder outside {path}, which an edit never changes")
     with new_folder(folder) as copy:
-        edited = EditedLog(copy, logs[0], writer, kafka, delete_retention_ms)
+        edited = EditedLog(copy, logs[0], writer, kafka)
         try:
             results = [step.run(edited) for step in parsed_steps]
         finally:
             edited.close()
         segments = tuple(base_offset_of(segment) for segment in edited.open().segments)
         return Edit(str(path), str(out), tuple(results), segments, segments[0], edited.facts.next_offset, edited.damage)
-
-
-def _choose_writer(coordinator: str | None, kafka: str | None) -> Dialect | None:
-    if coordinator is None and kafka is not None:
-        coordinator = "classic" if parse_release(kafka) < FIRST_WITHOUT_CLASSIC_COORDINATOR else "new"
-    return None if coordinator is None else dialect(coordinator, kafka)
-
-
-def _check_groups(steps: Iterable[Step], log: Log, partitions: int) -> None:
-    if log.partition is None:
-        raise UsageError(f"{log.path}: expected a folder __consumer_offsets-N, because --partitions is given")
-    for step in steps:
-        if isinstance(step, Commit | Tombstone | DeleteGroup):
-            home = partition_for(step.group, partitions)
-            if home != log.partition:
-                raise UsageError(f"group {step.group} is stored in partition {home}, not in partition {log.partition}")
 
 
 def append(

@@ -64,14 +64,11 @@ class EditedLog:
     next cleaning pass begins at the offset `next_dirty`; None if no pass has run.
     """
 
-    def __init__(
-        self, folder: Path, source: Log, writer: Dialect | None, kafka: str | None, delete_retention_ms: int
-    ) -> None:
+    def __init__(self, folder: Path, source: Log, writer: Dialect | None, kafka: str | None) -> None:
         self.folder = folder
         self.partition = source.partition
         self.writer = writer
         self.kafka = kafka
-        self.delete_retention_ms = delete_retention_ms
         self.next_dirty: int | None = None
         self._writer: LogWriter | None = None
         self._facts: LogFacts | None = None
@@ -95,7 +92,8 @@ class EditedLog:
             self._facts = LogFacts(log.start_offset)
             for batch in log:
                 self._facts.add(batch)
-            self._facts.add_segment(log.segments[-1])
+            # The log's next offset is not below the base offset of its last segment.
+            self._facts.next_offset = max(self._facts.next_offset, base_offset_of(log.segments[-1]))
         return self._facts
 
     @property
@@ -176,7 +174,7 @@ class EditedLog:
         self.close()
         log = open_log(self.folder)
         cleaned = self.folder / _CLEANED
-        config = CleanerConfig(now_ms, self.delete_retention_ms, self.next_dirty)
+        config = CleanerConfig(now_ms, first_dirty=self.next_dirty)
         try:
             result = clean(log, cleaned, config)
             for path in log.segments:
@@ -239,10 +237,6 @@ class LogFacts:
                 self._add_data(batch)
         except BadBytes:
             return
-
-    def add_segment(self, path: str) -> None:
-        """The log's next offset is not below the base offset of an added segment."""
-        self.next_offset = max(self.next_offset, base_offset_of(path))
 
     def _add_marker(self, batch: Batch) -> None:
         if read_marker(batch) not in (ControlType.COMMIT, ControlType.ABORT):

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import reprlib
 from dataclasses import dataclass, field
 from enum import Enum
@@ -169,16 +168,6 @@ class _PlanFields(Struct, forbid_unknown_fields=True):
     made_from: Any = None
 
 
-_EXPECTED = {
-    "kafkagroups_plan": str(PLAN_VERSION),
-    "coordinator": "classic or new",
-    "why": " or ".join(why.value for why in Why),
-    **dict.fromkeys(("groups", "offsets", "left_out"), "an object"),
-    **dict.fromkeys(("offset", "record_offset"), f"a number from {MIN_INT64} to {MAX_INT64}"),
-    **dict.fromkeys(("leader_epoch", "partition"), f"a number from {MIN_INT32} to {MAX_INT32}"),
-}
-
-
 def write_plan(plan: RescuePlan, path: str | Path) -> None:
     """Write a plan to a new file. Raises UsageError if the file exists or cannot be written."""
     text = json.dumps(plan.to_json(), indent=2) + "\n"
@@ -218,7 +207,7 @@ def parse_plan(data: bytes) -> RescuePlan:
     groups = {}
     for group_id, content in fields.groups.items():
         _check_name(group_id, "groups")
-        groups[group_id] = _read_group(content, f"groups[{_describe(group_id)}]")
+        groups[group_id] = _read_group(content, f"groups[{reprlib.repr(group_id)}]")
     return RescuePlan(fields.coordinator, fields.kafka, fields.made_from, groups)
 
 
@@ -227,7 +216,7 @@ def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(fields) < len(pairs):
         names = [name for name, _ in pairs]
         repeated = next(name for name in names if names.count(name) > 1)
-        raise UsageError(f"the field {_describe(repeated)} occurs twice in one object")
+        raise UsageError(f"the field {reprlib.repr(repeated)} occurs twice in one object")
     return fields
 
 
@@ -248,7 +237,7 @@ def _read_map(values: dict[str, Any], struct: type[S], place: str) -> dict[Topic
             key = TopicPartition.parse(name)
         except UsageError as error:
             raise UsageError(f"{place}: {error}") from None
-        entries[key] = _convert(value, struct, f"{place}[{_describe(name)}]")
+        entries[key] = _convert(value, struct, f"{place}[{reprlib.repr(name)}]")
     return entries
 
 
@@ -259,37 +248,20 @@ def _convert(value: Any, struct: type[S], place: str) -> S:
             value = {name: part for name, part in value.items() if part is not None or name not in optional}
         converted = msgspec.convert(value, struct)
     except msgspec.ValidationError as error:
-        raise UsageError(_explain(str(error), value, place)) from None
+        reason, _, inner_place = str(error).partition(" - at `$")
+        where = f"{place}{inner_place}".strip(".`")
+        raise UsageError(f"{where}: {reason}" if where else reason) from None
     for name, part in value.items():
         if isinstance(part, str):
-            _check_name(part, _join(place, name))
+            _check_name(part, f"{place}.{name}".strip("."))
     return converted
-
-
-def _explain(error: str, value: Any, place: str) -> str:
-    if match := re.fullmatch(r"Object contains unknown field `(.*)`", error, re.DOTALL):
-        return f"{_join(place, _describe(match[1]))}: this field is unknown"
-    if match := re.fullmatch(r"Object missing required field `(\w+)`", error):
-        return f"{_join(place, match[1])}: this field is missing"
-    if match := re.search(r" - at `\$\.(\w+)", error):
-        expected = _EXPECTED.get(match[1], "a string")
-        return f"{_join(place, match[1])}: expected {expected}, found {_describe(value[match[1]])}"
-    return f"{place}{': ' if place else ''}expected an object, found {_describe(value)}"
-
-
-def _join(place: str, name: str) -> str:
-    return f"{place}.{name}" if place else name
-
-
-def _describe(value: Any) -> str:
-    return "null" if value is None else reprlib.repr(value)
 
 
 def _check_name(text: str, place: str) -> None:
     try:
         size = len(text.encode())
     except UnicodeEncodeError:
-        raise UsageError(f"{place}: expected text that UTF-8 can encode, found {_describe(text)}") from None
+        raise UsageError(f"{place}: expected text that UTF-8 can encode, found {reprlib.repr(text)}") from None
     if size > MAX_STRING_BYTES:
         raise UsageError(f"{place}: expected at most {MAX_STRING_BYTES} bytes, found {size}")
 

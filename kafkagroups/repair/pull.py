@@ -143,7 +143,6 @@ def pull_partition(cluster: Cluster, number: int, end_offset: int, writer: Segme
         batches = list(_select_batches(data, writer, end_offset))
         if batches:
             writer.append(batches, data)
-            cluster.waits.forgive_last_response()
         elif response.high_watermark < end_offset:
             raise PullStopped(
                 f"the leader's log ended at offset {end_offset}, and now ends at {response.high_watermark}"

@@ -36,7 +36,7 @@ from kafkagroups.log.folders import find_all_logs
 from kafkagroups.log.segment_file import partition_for
 from kafkagroups.log.segments import Log
 from kafkagroups.spark.options import FORMAT, Options, check_schema, select_columns
-from kafkagroups.spark.tasks import damage_error, distribute, exclude_objects_from_gc
+from kafkagroups.spark.tasks import damage_error, distribute
 from kafkagroups.topic import read_topic_table
 
 if TYPE_CHECKING:
@@ -131,7 +131,6 @@ class ConsumerOffsetsReader(DataSourceReader):
         assert isinstance(partition, Task)
         for log in partition.logs:
             yield from self._read_log(log, partition.partitions)
-        exclude_objects_from_gc()
 
     def _read_log(self, log: Log, partitions: int | None) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa

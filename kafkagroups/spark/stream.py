@@ -39,7 +39,7 @@ from kafkagroups.log.folders import find_logs, local_path
 from kafkagroups.log.segment_file import ByteRange, MissingSegment, base_offset_of
 from kafkagroups.log.segments import Log
 from kafkagroups.spark.options import LATEST, LOCATED_BATCHES, Options, select_columns
-from kafkagroups.spark.tasks import damage_error, distribute, exclude_objects_from_gc
+from kafkagroups.spark.tasks import damage_error, distribute
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -269,7 +269,6 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 rows = record_rows(batches, log.partition, options.topic.dialect, with_json="json" in names)
                 rows = (row for row in rows if row["offset"] >= position.next_offset)  # It can start inside a batch.
             yield from record_batches(columns, rows)
-        exclude_objects_from_gc()
 
     def _find_logs_of_query(self) -> dict[int, Log]:
         """Return the logs, up to where they ended when a query with the trigger AvailableNow started."""

@@ -28,7 +28,7 @@ from kafkagroups.loading.groups import Groups, describe_failure
 from kafkagroups.loading.load import OpenTopic, WholeTopic
 from kafkagroups.loading.rows import TABLES, WrittenTables, read_table
 from kafkagroups.log.folders import local_path
-from kafkagroups.log.segments import NO_STOP, Log, Stop
+from kafkagroups.log.segments import Log, Stop
 from kafkagroups.records.releases import DEFAULT_DIALECT, Dialect
 from kafkagroups.spark.kafka_rows import RowTables
 from kafkagroups.spark.session import prepare, register, session as get_session
@@ -427,7 +427,7 @@ def explain(
             raise UsageError("rows have no place to stop at: select the rows before it")
         return _explain_rows(RowTables(path, Topic("", **rules)), group, question)
     source = open_topic(Topic(path, **rules), Stop(until, until_time))
-    logs = source.logs
+    source.check_stop()
     session = session or get_session(master)
     prepare(session)
 
@@ -437,11 +437,6 @@ def explain(
         found = _Part(explanation, groups.problems_by_partition, has_records=any(group_logs[group]))
         return found, groups.partitions.values(), groups.partitions_of
 
-    def find_numbers() -> list[int | None]:
-        parts, *_ = run_for_each_log(session, replace(source, stop=NO_STOP), explain_part, fail_on_damage)
-        return [log.partition for log, part in zip(logs, parts, strict=True) if part.has_records]
-
-    source = source.limit_to(group, find_numbers)
     parts, shared_logs, whole = run_for_each_log(session, source, explain_part, fail_on_damage)
     refuse_foreign_log(source, whole.partitions_of)
     logs = source.logs

@@ -5,15 +5,13 @@ A group's home partition is the log partition that the hash of the group id sele
 
 from __future__ import annotations
 
-import gc
 import os
 import pickle
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache, partial
-from heapq import heappop, heappush
+from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -76,7 +74,6 @@ def run_for_each_log(
         for number, log in numbered_logs:
             result, loaded, group_ids = function(topic.part(log))
             yield number, (result, list(loaded), list(group_ids))
-        exclude_objects_from_gc()
 
     sized_logs = ((log.size, (number, log)) for number, log in enumerate(topic.logs))
     tasks = distribute(sized_logs, None if is_remote() else session.sparkContext.defaultParallelism)
@@ -159,17 +156,9 @@ def distribute(sized_items: Iterable[tuple[int, T]], max_lists: int | None = Non
     if max_lists is None:
         max_lists = max(2 * (os.cpu_count() or 1), sum(size for size, _ in ordered) // BYTES_PER_TASK)
     lists: list[list[T]] = [[] for _ in range(max(1, min(max_lists, len(ordered))))]
-    totals = [(0, number) for number in range(len(lists))]
+    totals = [0] * len(lists)
     for size, item in ordered:
-        total, number = heappop(totals)
+        number = totals.index(min(totals))
         lists[number].append(item)
-        # Without the 1, all items of size 0 (empty logs) would be added to the same list.
-        heappush(totals, (total + size + 1, number))
+        totals[number] += size + 1  # Without the 1, all items of size 0 (empty logs) would be added to the same list.
     return lists
-
-
-@cache
-def exclude_objects_from_gc() -> None:
-    """PySpark collects garbage after every task, which would check all objects that the worker has imported."""
-    gc.collect()
-    gc.freeze()

@@ -103,7 +103,7 @@ def write(folder, originals):
                 material._write_renamed(path, original, home)
                 steps = kind(original, home, coordinator)
                 if steps:
-                    kg.edit(original, folder / material.name(home), steps, partitions=material.PARTITIONS)
+                    kg.edit(original, folder / material.name(home), steps)
                     counts[kind] += 1
                 home += 1
     assert home <= material.PARTITIONS

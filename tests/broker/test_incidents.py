@@ -30,7 +30,6 @@ from kafkagroups.course.exercises.incidents.incident import INCIDENTS, SEED
 from kafkagroups.course.lesson_folders import read_output
 from kafkagroups.course.real_broker import RealBroker
 from kafkagroups.loading.groups import offsets_json, pending_json
-from kafkagroups.repair.edit import Clean, Marker
 from tests.broker.broker import CLASSIC, VERSIONS, Broker, need_jars, run_dump_tool
 from tests.handmade import GroupMetadataKey, encode_batch
 
@@ -252,7 +251,7 @@ def test_kafkas_tool_ends_the_hanging_transactions(start, tmp_path):
     assert after[endless_unstable.IMPORT] == {"prices-0": client.UNSTABLE}
 
     ended = tmp_path / "ended"
-    kg.edit(log, ended / log.name, [Marker(producer_id, commits=False) for producer_id in hanging])
+    kg.edit(log, ended / log.name, [("marker", f"abort:{producer_id}") for producer_id in hanging])
     ours = kg.load(ended, coordinator="classic", kafka=CLASSIC, partitions=PARTITIONS)
     assert say_offsets(ours, group) == after[group]
 
@@ -263,7 +262,7 @@ def test_a_deleted_offset_comes_back_at_a_failover(start, tmp_path):
     offset_goes_back.write(tmp_path / "whole", SEED)
     name = f"__consumer_offsets-{offset_goes_back.PARTITION}"
     cleaned = tmp_path / "cleaned"
-    kg.edit(tmp_path / "whole" / name, cleaned / name, ["roll", Clean(offset_goes_back.CLEANED_MS)])
+    kg.edit(tmp_path / "whole" / name, cleaned / name, ["roll", ("clean", offset_goes_back.CLEANED_MS)])
     broker = start(CLASSIC, cleaned)
     with client.asking(broker.address) as ask:
         loaded = client.offsets(ask, [group], stable=True)[group]

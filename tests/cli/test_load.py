@@ -147,15 +147,6 @@ def test_only_the_groups_that_match_are_shown(run, pattern):
     }
 
 
-def test_until_finds_the_partition_of_the_group(run):
-    """The records of billing are in partition 9: a folder gives what this partition alone gives."""
-    found = load(run, SHOP, "--group", "billing", "--until", "20")
-    alone = load(run, f"{SHOP}/__consumer_offsets-9", "--until", "20")
-    assert found["groups"] == {"billing": alone["groups"]["billing"]}
-    assert list(found["partitions"]) == ["9"]
-    assert found["path"] == SHOP
-
-
 def test_the_text_says_that_no_group_matches(run):
     status, out, _ = run("load", SHOP, *BROKER, "--group", "zz*")
     assert status == 0

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 import kafkagroups as kg
 from kafkagroups import dialect, load
-from kafkagroups.api import load_table
 from kafkagroups.history.stats import ROW_KINDS
 from kafkagroups.loading.load import PYTHON, OpenTopic, choose_engine
 from kafkagroups.log.folders import open_logs
@@ -23,7 +22,7 @@ from tests.engine.same import RULES, compare, count_shards, shape
 from tests.fuzz.cases import seed_log
 from tests.fuzz.odd_logs import change_log, mend, split_batches
 from tests.groups.small_logs import commit
-from tests.handmade import LogRecord, encode_batch, log_of_buffers
+from tests.handmade import LogRecord, encode_batch, load_table, log_of_buffers
 from tests.releases.sequences import encode_log, random_sequence
 
 pytestmark = pytest.mark.engine

@@ -513,5 +513,5 @@ def test_hostile_names_are_escaped(broker, run):
 def test_a_malformed_plan_is_one_line(broker, run, tmp_path):
     """Exit code 2, before anything is sent."""
     said = run({"kafkagroups_plan": 1, "groups": {}})
-    assert said == (2, "", f"kafkagroups: {tmp_path}/plan.json: coordinator: this field is missing\n")
+    assert said == (2, "", f"kafkagroups: {tmp_path}/plan.json: Object missing required field `coordinator`\n")
     assert not broker.requests

@@ -85,7 +85,7 @@ def logs_of(name):
 
 def offsets_ascend(data):
     """Return whether a snapshot can advance by offsets: no damage has changed the offset of a batch."""
-    bases = [batch.base_offset for batch in log_of_buffers([(SEGMENT, data)], 3)]
+    bases = [batch.base_offset for batch in log_of_buffers({SEGMENT: data}, 3)]
     return len(bases) > 5 and bases == sorted(bases)
 
 

@@ -11,14 +11,13 @@ from crc32c import crc32c
 import kafkagroups as kg
 from kafkagroups import dialect, open_log, synth
 from kafkagroups.loading import snapshots
-from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.snapshots import FORMAT
 from kafkagroups.log.segment_file import WHOLE_FILE, ByteRange, find_frames
 from tests.captured import LONG, captured, folders
 from tests.cases import case
 from tests.engine.random_logs import random_log
 from tests.engine.same import resumed_shape as shape
-from tests.handmade import LogRecord, encode_batch, log_of_buffers, write_segment
+from tests.handmade import LogRecord, encode_batch, write_segment
 
 COORDINATORS = (("classic", "3.9.2"), ("new", "4.3.1"))
 NAME = "00000000000000000000.log"
@@ -87,13 +86,13 @@ def test_random_logs_that_grow(coordinator, kafka, engine, tmp_path):
         rnd = random.Random(seed)
         snapshot = snapshots.Snapshot(rules)
         for cut in (*sorted(rnd.randrange(len(data) + 1) for _ in range(4)), len(data)):
-            log = log_of_buffers([(NAME, data[:cut])], 3)
-            snapshot = snapshot.advance_logs([log], engine=engine)
+            topic = write_segment(tmp_path / "topic", data[:cut], 3)
+            snapshot = snapshot.advance(topic, engine=engine)
             resumed += snapshot.partitions[3].saved is not None
-            wanted = shape(OpenTopic([log_of_buffers([(NAME, data[:cut])], 3)], rules).load())
-            snapshot.save(tmp_path)
+            wanted = shape(kg.load(topic, coordinator, kafka))
+            snapshot.save(tmp_path / "state")
             assert shape(snapshot.groups()) == wanted, (seed, cut)
-            snapshot = snapshots.Snapshot.read(tmp_path)
+            snapshot = snapshots.Snapshot.read(tmp_path / "state")
             assert shape(snapshot.groups()) == wanted, (seed, cut)
     assert resumed > 50
 
@@ -323,12 +322,12 @@ def test_an_old_snapshot_is_replaced(old_format, tmp_path, run):
 
 
 def test_nothing_from_outside_is_unpickled():
-    """A pickle can run code. Only a process and its children exchange pickles, and Spark's driver and its tasks."""
+    """A pickle can run code. Only Spark's driver and its tasks exchange pickles."""
     paths = list(Path("kafkagroups").rglob("*.py"))
     assert len(paths) > 150
     calls = ("pickle.load", "np.load", ".recv()")
     unpickling = [path for path in paths if any(call in path.read_text() for call in calls)]
-    assert set(unpickling) == {Path("kafkagroups/loading/load.py"), Path("kafkagroups/spark/tasks.py")}
+    assert set(unpickling) == {Path("kafkagroups/spark/tasks.py")}
 
 
 @pytest.mark.slow

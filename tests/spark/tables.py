@@ -6,11 +6,11 @@ from datetime import UTC
 from pyspark.sql.pandas.types import from_arrow_schema
 
 import kafkagroups as kg
-from kafkagroups.api import load_table as load_table
 from kafkagroups.loading.columns import TABLES as TABLES, arrow_schema as arrow_schema
 from kafkagroups.loading.rows import read_table, write_tables as write_tables
 from kafkagroups.spark.options import Options
 from kafkagroups.spark.source import ConsumerOffsets
+from tests.handmade import load_table as load_table
 
 LOADED = ("offsets", "pending", "groups", "members", "partitions")
 """Every table but `records` and `fates`."""

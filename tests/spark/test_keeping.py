@@ -28,7 +28,7 @@ def start(topic, folder, *now):
 
 
 def same(given, wanted):
-    """Compare groups without the segment counts, which a stream has not, and without half-written batches."""
+    """Compare groups without the segment counts and the half-written batches of a log that goes on."""
     for groups in (given, wanted):
         for partition in groups.partitions.values():
             partition.segments = 0

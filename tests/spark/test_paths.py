@@ -8,13 +8,12 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import spark as kgs
-from kafkagroups.api import load_table
 from kafkagroups.loading.columns import TABLES
 from kafkagroups.log.folders import find_logs, local_path, open_logs
 from tests.captured import captured
 from tests.command import main
 from tests.spark.s3_server import serving
-from tests.spark.tables import check_tables, in_order
+from tests.spark.tables import check_tables, in_order, load_table
 
 RUN = sorted(captured("runs").glob("runs/4.3.1-main/*/__consumer_offsets-*"))[0].parent
 

@@ -54,10 +54,6 @@ def test_one_offset_and_the_limits_of_an_explanation(session):
         check_explanation(session, DATA / "3.9.2", "billing", coordinator=coordinator, until_time=1_795_255_200_000)
         log = DATA / "3.9.2" / "__consumer_offsets-9"
         check_explanation(session, log, "billing", coordinator=coordinator, until=41)
-        for partitions in (None, 50):
-            options = {"coordinator": coordinator, "partitions": partitions, "until": 41}
-            found = check_explanation(session, DATA / "3.9.2", "billing", **options)
-            assert list(found.next_offsets) == [9] and found.history
         options = {"coordinator": coordinator, "since_time": 1_795_255_997_000, "retention_ms": 1}
         found = check_explanation(session, DATA / "3.9.2", "billing", "orders", **options)
         assert found.history and found.answer
@@ -145,7 +141,6 @@ def test_the_commands_print_the_same_with_spark(session, bad_topic, foreign, cap
         ["explain", bad, "--group", in_failed],
         ["explain", bad, "--group", in_failed, "--coordinator", "classic"],
         ["explain", classic, "--group", "billing", "--topic", "orders", "--partition", "0"],
-        ["explain", classic, "--group", "billing", "--until", "20", "--coordinator", "classic"],
         ["explain", classic, "--group", "no such group", "--until", "20"],
         ["explain", new, "--group", "*l*", "--topic", "orders", "--retention", "7d"],
     ):
@@ -200,7 +195,6 @@ def test_wrong_usage_is_the_error_of_one_process(session, tmp_path):
         lambda module: module.stats(tmp_path / "no such log"),
         lambda module: module.explain(DATA / "3.9.2", "billing", None, 0),
         lambda module: module.explain(DATA / "3.9.2", "no such group", until=20),
-        lambda module: module.explain(DATA / "3.9.2", "billing", partitions=3, until=20),
     ):
         messages = []
         for module in (kg, kgs):

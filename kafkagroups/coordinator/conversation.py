@@ -34,8 +34,8 @@ from kafkagroups.records.serde import Record, decode
 MAX_PARTITIONS = 10_000
 """The largest partition count of a topic in a conversation. The coordinator loads each partition of its own topic."""
 PartitionCount = Annotated[int, msgspec.Meta(le=MAX_PARTITIONS)]
-Milliseconds = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
-"""A time since the start of the conversation, which lasts at most 24 days: a broker often deletes expired offsets."""
+Milliseconds = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+"""A time since the start of the conversation."""
 
 
 class Header(msgspec.Struct):

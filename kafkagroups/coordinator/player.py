@@ -38,6 +38,9 @@ APIS_OF_OTHER_GROUPS = ("Share", "Streams", "AlterShare", "DeleteShare", "Descri
 GROUP_RESOURCE = 32
 """The type of a group in the requests that change settings (ConfigResource.Type)."""
 SET_OPERATION = 0
+MAX_EXPIRATIONS = 100_000
+"""A conversation may not last longer than this many intervals between deletions of expired offsets. A broker of the
+default settings needs almost two years for them."""
 
 
 class Player:
@@ -57,7 +60,8 @@ class Player:
     Raises
     ------
     UsageError
-        The header's config has a wrong value. `play` raises it for a line that cannot be played.
+        The header's config has a wrong value, or the conversation is above MAX_EXPIRATIONS. `play` raises it for a
+        line that cannot be played.
     """
 
     def __init__(
@@ -72,6 +76,12 @@ class Player:
         self.file = header.get("file", "conversation")
         self.lines = lines
         self._end_ms = max((time for line in lines for time in (line["ms"], line.get("up_ms", 0))), default=0)
+        interval_ms = self.settings.offsets_retention_check_interval_ms
+        if self._end_ms > MAX_EXPIRATIONS * interval_ms:
+            raise UsageError(
+                f"the conversation lasts {self._end_ms} ms, longer than {MAX_EXPIRATIONS} intervals of "
+                f"{interval_ms} ms (offsets.retention.check.interval.ms); correct the times in its lines"
+            )
         self.start_ms: int = header["start_ms"]
         self.clock = Clock(self.start_ms)
         self.logs = open_logs(out, self.settings, on_append=self._output_append)

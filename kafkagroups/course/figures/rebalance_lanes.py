@@ -224,13 +224,13 @@ def _draw_readers(scale: _Scale, moments: list[Moment], phases: Sequence[Sequenc
     yield Label("who reads", _EDGE, _READERS_TOP + 16, "who reads?", is_bold=True, keeps_width=True)
     each_moment = zip(moments, zip(*phases, strict=True), strict=True)
     for start, x, width, word in scale.list_spans([_name_reader(moment, words) for moment, words in each_moment]):
-        words, tone = (word, Tone.LIVE)
-        if word == "nobody":
-            words, tone = (f"nobody {round(width / _WIDTH * scale.span_s)} s", Tone.ERROR)
-        style: dict[str, Any] = {"hue": _HUES[word], "tone": Tone.PLAIN} if word in MEMBERS else {"tone": tone}
+        is_gap = word == "nobody"
+        words = f"nobody {round(width / _WIDTH * scale.span_s)} s" if is_gap else word
+        style: dict[str, Any] = {"hue": _HUES.get(word, ""), "tone": Tone.LIVE if word == "both" else Tone.PLAIN}
+        style |= {"tone": Tone.ERROR} if is_gap else {}
         lines = fit_words(width - 1, _SMALL, words, word)
         short = "".join(fit_words(width * _SQUEEZE, _SMALL, words, words.removeprefix("nobody "), " "))
-        style |= {"is_bold": word == "nobody", "short": short, "duration": _GROW_S}
+        style |= {"is_bold": is_gap, "short": short, "duration": _GROW_S}
         yield Box(f"reads {start}", x, _READERS_TOP, width, _ROW_HEIGHT, lines, size=_SMALL, **style)
 
 

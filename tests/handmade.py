@@ -10,6 +10,7 @@ import struct
 import zlib
 
 import kafkagroups as kg
+from kafkagroups.log import segments
 from kafkagroups.log.batch import (
     CONTROL,
     CRC_FROM,
@@ -28,7 +29,7 @@ from kafkagroups.log.batch import (
 from kafkagroups.log.batches import read_batches
 from kafkagroups.log.compression import CompressionType, compress, decompress
 from kafkagroups.log.segment_file import segment_name
-from kafkagroups.log.segments import Log, log_of_buffers
+from kafkagroups.log.segments import Log
 from kafkagroups.log.writer import LogWriter
 from kafkagroups.records import consumer_group, share_group, streams_group
 from kafkagroups.records.consumer_protocol import (
@@ -142,8 +143,13 @@ def write_batches(folder, batches, partition=7):
     return write_segment(folder, data, partition)
 
 
+def log_of_buffers(buffers, partition):
+    """Return the log of segments in memory: the bytes of each by its name, as pairs or a mapping."""
+    return segments.log_of_buffers(dict(buffers), partition)
+
+
 def load_table(source, *, table="offsets", partition=None, columns=None, **rules):
     """Return a table of a log, or of the bytes of its segments by their names (pairs or a mapping)."""
-    log = source if isinstance(source, Log) else log_of_buffers(dict(source), partition)
+    log = source if isinstance(source, Log) else log_of_buffers(source, partition)
     rules.setdefault("max_batch_bytes", log.max_batch_bytes)
     return read_topic_table(kg.Topic("", **rules).open(find_logs=lambda path: [log]), table, columns)

@@ -204,7 +204,7 @@ course.check("home_of_promo", home_of_promo)
 # %% [markdown]
 # ## Two coordinators
 #
-# The coordinator of a group is a broker. The code in this broker that manages groups is called the *group coordinator*. Kafka 4.0 has a new one, so this course speaks of two. Both manage the groups of this page, which are *classic groups*; only the new one also manages the groups of the new protocol (lesson 13). The lessons teach the [*new coordinator*](../docs/handbook/glossary.md#new-coordinator) of 4.x; a section near the end of each lesson says what the [*classic coordinator*](../docs/handbook/glossary.md#classic-coordinator), up to 3.9, does differently. The notebooks do not run Kafka: they contain a *model* of each coordinator, a Python program that follows its rules.
+# The coordinator of a group is a broker. The code in this broker that manages groups is called the *group coordinator*. Kafka 4.0 has a new one, so this course speaks of two. All groups so far are *classic groups*, and both coordinators manage them. Only the new one also manages the groups of the new protocol (lesson 13). The lessons teach the [*new coordinator*](../docs/handbook/glossary.md#new-coordinator) of 4.x; a section near the end of each lesson says what the [*classic coordinator*](../docs/handbook/glossary.md#classic-coordinator), up to 3.9, does differently. The notebooks do not run Kafka: they contain a *model* of each coordinator, a Python program that follows its rules.
 
 # %% [markdown]
 # ## The same bytes, the same answers

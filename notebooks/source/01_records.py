@@ -56,7 +56,7 @@ course.hexdump(value)
 # - **Tagged fields** are optional fields at the end. Here `01` says that there is one such field, `00` is its number (the tag), and `10` is its length, 16 bytes. Tag 0 is the id of the topic. It is needed because a topic that is deleted and created again has the same name, but another id.
 
 # %% [markdown]
-# In the figure, one byte has changed: the length of the metadata is one too large, which shifts everything after it. First choose *none*, and go through the fields. Then choose each other *changed byte*<span class="live-only">, or type one, for example `key 22=01`</span>: which of them does a reader notice?
+# The figure can change one byte of the record. It opens with one: the length of the metadata is one too large, which shifts everything after it. Choose *none* to see the right fields, and then each other *changed byte*<span class="live-only">, or type one, for example `key 22=01`</span>: which of them does a reader notice?
 
 # %%
 # figure

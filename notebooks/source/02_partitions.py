@@ -144,7 +144,7 @@ with course.fold("moved", moved, sum(kg.partition_for(group, 50) != kg.partition
         print(f"{group:<12} of 50: {before:>2}   of 60: {after:>2}   {'stays' if before == after else 'other partition'}")
 
 # %% [markdown]
-# A group stays only if its hash has the same remainder for 50 and for 60. `billing` gets another, because 109829509 % 50 is 9 and 109829509 % 60 is 49. How often are the two remainders equal? Of the hashes 0 to 299, only 0 to 49 have two equal remainders, and from 300 on, the remainders repeat. So 50 of 300 groups stay, about one in six.
+# A group stays only if its hash has the same remainder for 50 and for 60. `billing` gets another, because 109829509 % 50 is 9 and 109829509 % 60 is 49. How often are the two remainders equal? The two remainders repeat after 300, a multiple of both numbers. Of the hashes 0 to 299, only 0 to 49 have two equal remainders. So 50 of 300 groups stay, about one in six.
 #
 # ## What a broker answers after that
 #
@@ -171,7 +171,7 @@ print_offsets("4.3.1", "new")
 # In the figure, each cell is a partition, and each dot is the commit of one of 128 groups: the 120 from above and the shop's 8, in colour. Each group of the shop also has a **ring**, in the cell in which brokers look for it. You follow one group; a click on a name in the list chooses another one.
 #
 # - The **blue cell** is the partition in which brokers look for this group.
-# - The cell with the number 50, 60 or 65 contains a commit of the group, written while brokers counted so many partitions. If the number is **dashed**, the commit is left behind.
+# - A **number** in a cell is a commit of the group: 50 was written when the topic had 50 partitions, and 60 when it had 60. A **dashed** number is a commit that brokers no longer find.
 #
 # See what restarted consumers find. The last step widens the topic again, to 65 partitions. Some groups then come back to their first partition, where brokers find the outdated commit. <span class="live-only">You can also type a name of your own.</span>
 
@@ -240,7 +240,7 @@ print_offsets("3.9.2", "classic")
 # A group like `billing` then goes through three stages:
 #
 # 1. **Before the first restart**, brokers still count 50, so commits go to the old partition, and nothing has changed.
-# 2. **After the first restart**, brokers count 60. If the group's new coordinator also leads the old partition, it loads the old offset, and answers with it, so the group goes on. (If another broker leads the old partition, the answer is *nothing committed*.) The group's new commits go to the new partition.
+# 2. **After the first restart**, brokers count 60. If the broker that leads the new partition also leads the old one, it loads the old offset, and answers with it, so the group goes on. (If another broker leads the old partition, the answer is *nothing committed*.) The group's new commits go to the new partition.
 # 3. **After each later restart**, brokers still count 60, but now both partitions have records of the group. The broker loads the two partitions in any order. It does not merge them: what it loads first stays, and the group's records in the second partition are ignored. If the old partition is first, the group's offsets go back.
 #
 # So before each later restart of a 3.9 broker, stop the group's consumers and note the group's offsets. After the restart, set each offset that went back. Or give the group a new name.

@@ -94,7 +94,7 @@ print(f"value  offset {record.value.offset}, metadata '{record.value.metadata}'"
 # %% [markdown]
 # ## The checksum
 #
-# Question 2: are the bytes intact? A broker that loses power can leave half a batch at the end of the file, and a disk can change a byte. So the header has a checksum, a *CRC-32C*: a number that is computed from all bytes of the batch that follow it. If one of them has changed, a reader computes another number. With half a batch, the reader does not even reach the checksum, because the length says that bytes are missing.
+# Question 2: are the bytes intact? A broker that loses power can leave half a batch at the end of the file, and a disk can change a byte. So the header has a checksum, a *CRC-32C*: a number that is computed from all bytes of the batch that follow it. If one of them has changed, a reader computes another number. A reader notices half a batch even without the checksum, because the length says that bytes are missing.
 
 # %% [markdown]
 # ## After a wrong checksum

@@ -43,7 +43,7 @@ print(f"records in the log: {appended}; the client's answer: {answer}")
 #
 # The coordinator now has two states in memory:
 #
-# - The **newest state** already has the offset 5. A request that changes the group uses this state. A deletion, for example, must also delete the 5, although it is not confirmed.
+# - The **newest state** already has the offset 5. A request that changes the group uses this state: a deletion that arrives now also deletes the 5, although the 5 is not confirmed.
 # - The [**snapshot**](../docs/handbook/glossary.md#snapshot) is the last state that the replicas have confirmed, so it does not have the offset 5. The coordinator answers fetches from the snapshot.
 #
 # *Predict*: another client fetches the offset of `orders-0` now. Which offset does it receive? −1 means that nothing is committed.
@@ -319,7 +319,7 @@ course.compare_brokers(commit_after_a_timeout, holds_answers=True)
 #
 # <details><summary>The map of commits in flight, and a commit that is answered NONE but not shown</summary>
 #
-# In the source of 3.9, the map of commits in flight is called `pendingOffsetCommits`. The map has room for only one offset of each partition. When a commit is confirmed, 3.9 checks whether the map has any offset of this partition. If the map has none, 3.9 assumes that the offset was deleted in the meantime, and does not move the confirmed offset into the cache. With two commits in flight, this goes wrong:
+# In the source of 3.9, the map of commits in flight is called `pendingOffsetCommits`. The map has only one offset for each partition, the newest one. When a commit is confirmed and the map has no offset of its partition any more, 3.9 concludes that the offset was deleted in the meantime, and does not move the confirmed offset into the cache. With two commits in flight, this goes wrong:
 #
 # | step | map | cache |
 # |---|---|---|

@@ -315,7 +315,7 @@ course.Failover()
 #
 # The consumer asks B, with `OffsetForLeaderEpoch`, where epoch 3 ends. B has a list of epochs, each with its first offset: `[(0, 0), (3, 20), (4, 40)]`. Epoch 3 ends where epoch 4 begins, at 40. The consumer continues at the smaller of its offset and the end of the epoch, so at 40.
 #
-# **An epoch ends at the first offset of the next higher epoch in the list.** Epoch 1 is not in the list, because its leader wrote nothing. If a consumer asks where epoch 1 ends, B answers 20, where the next higher epoch, 3, begins. The highest epoch ends at the end of the log.
+# **An epoch ends at the first offset of the next higher epoch in the list.** The list need not have the epoch of a commit, for example after its records were lost. If a consumer asks B where epoch 1 ends, B answers 20, because the next higher epoch, 3, begins there. The highest epoch ends at the end of the log.
 #
 # An offset that an operator has set with `kafka-consumer-groups.sh` has no leader epoch, so the consumer does not ask.
 

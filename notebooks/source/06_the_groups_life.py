@@ -228,7 +228,7 @@ with course.fold("leader_is_removed_at", leader_is_removed_at, billing.now_s):
 #
 # A Java consumer sends heartbeats from a separate thread, which goes on even if the loop hangs. So the consumer also watches its own loop, and leaves if it does not call `poll` within `max.poll.interval.ms` (5 min).
 #
-# A member can join only when its loop calls `poll`, so the coordinator must give it that long. Each member therefore sends `max.poll.interval.ms` in its JoinGroup, as its [rebalance timeout](../docs/handbook/glossary.md#rebalance-timeout), and the coordinator waits for the slowest member. With the session, this makes three deadlines:
+# A member can join a rebalance only when its loop calls `poll`, and that can take `max.poll.interval.ms`. So each member sends this time in its JoinGroup, as its [rebalance timeout](../docs/handbook/glossary.md#rebalance-timeout), and the coordinator waits for the slowest member, in the join phase and again in the sync phase. With the session, there are three deadlines:
 #
 # | what must come | before this deadline | or else |
 # |---|---|---|
@@ -270,7 +270,9 @@ course.check("end_of_join", end_of_join)
 # %% [markdown]
 # ## All rows in one figure
 #
-# Here are all 20 rows. So that they fit, a session has **10 seconds** here, instead of 45. The first strip shows who reads, and the second one the state of the group. Each member has a lane with what it reads or waits for (a JoinGroup waits *for others*, a SyncGroup *for the leader*), and below it its signs of life. At the bottom is what the event appends to the log:
+# Here are all 20 rows. So that they fit, a session has **10 seconds** here, instead of 45. The first strip shows who reads, and the second one the state of the group. Each member has a lane: what it reads, or what it waits for (after its JoinGroup *for others*, after its SyncGroup *for the leader*). Below are its signs of life. The last line is the log, with the record that the event appends.
+#
+# Three questions:
 #
 # 1. When does nobody read?
 # 2. The dashed bar of a member shows how much of its session has passed. What sets it back to zero?

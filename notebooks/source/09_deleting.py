@@ -258,7 +258,7 @@ course.check("weekend", weekend)
 # | the answer to `DeleteGroups` comes | after the replicas have the tombstones | at once, so after a crash, the group can be back |
 # | an expired offset, if its partition also has a pending offset (lesson 08) | stays until the transaction ends | is deleted |
 #
-# The first row matters for a simple group, whose generation is 0, because it never had members. It has no group record that a tombstone could delete.
+# The first row matters for a simple group. It never had members, so its generation is 0, and it has no group record. 3.9 therefore writes no tombstone for the group; 4.x writes one all the same.
 
 # %% [markdown]
 # ## Exercise for later: count the tombstones, on paper

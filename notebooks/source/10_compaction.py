@@ -63,7 +63,7 @@ course.reveal("records_left", records_left, len(course.list_offset_map_records(c
 #  A = 1   B = 1   C = 1      │  A = 2   D = 1   A = 3         │  B = 2
 # ```
 #
-# The last pass left each key at most once in the *clean part*. So apart from the active segment, which a pass ignores, only the [**dirty range**](../docs/handbook/glossary.md#dirty-range) can have a newer record of a key, and the cleaner has to remember only the keys of this range. A pass has two steps:
+# The last pass left each key at most once in the *clean part*. So only a record of the [**dirty range**](../docs/handbook/glossary.md#dirty-range) can replace one of its records (a pass ignores the active segment), and the cleaner has to remember only the keys of the dirty range. A pass has two steps:
 #
 # 1. It reads the dirty range, and notes in the [**offset map**](../docs/handbook/glossary.md#offset-map) the newest offset of each key, here the offsets of `A = 3` and `D = 1`.
 # 2. It reads the clean part and the dirty range. It copies a record only if the map has no higher offset for the record's key. So `A = 1` and `A = 2` are not copied, and are gone.
@@ -263,7 +263,7 @@ course.check("needs_an_abort", needs_an_abort)
 # ## For your consumer
 #
 # - Use few, stable group names. A new name for every run makes new keys, which stay for 7 days (`offsets.retention.minutes`).
-# - Do not commit more often than your work needs. Of ten commits per second, which are 864,000 records per day, a pass leaves one record; but until the pass, all of them are in the log, and in the next load.
+# - Do not commit more often than your work needs. Ten commits per second are 864,000 records a day. A pass leaves one of them, but a load before the pass must read them all.
 #
 # ## At 3 am
 #
@@ -276,7 +276,7 @@ course.check("needs_an_abort", needs_an_abort)
 # | One partition, on one broker | The metric `kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count` | After an error, the cleaner skips this partition. The metric only counts; `log-cleaner.log` names the partition and the error | Only a restart of this broker helps, but first let another broker lead the partition: step 3 of the [runbook](../docs/operator.md#a-cleaner-has-stopped) |
 # | All partitions, on all brokers | `kafkagroups stats PATH` | If `DeadThreadCount` is 0 everywhere, the topic has many keys: look for group names that are new for every run | Give these programs stable names. Their old offsets expire |
 #
-# As long as one broker has long replicas, do not restart any *other* broker: the broker with the long replicas could take over its partitions, and their groups would wait for a long load (lesson 11, "Which replica does the next broker load?"). While the cleaner catches up, it keeps the disk busy. The setting `log.cleaner.io.max.bytes.per.second` limits it.
+# As long as broker 2 has long replicas, for example, do not restart another broker: broker 2 could take over its partitions, and their groups would wait for the long load (lesson 11, "Which replica does the next broker load?"). While the cleaner catches up, it keeps the disk busy. The setting `log.cleaner.io.max.bytes.per.second` limits it.
 #
 # **Never set `cleanup.policy=delete`** to make the topic smaller. A broker would delete the oldest segments, even if they contain the newest offset of a group, and you would notice it only after the next load, when the answer is −1.
 #

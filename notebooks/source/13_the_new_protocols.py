@@ -99,7 +99,7 @@ course.print_protocol_lines(loyalty, "loyalty", last_offset=4)
 # | 1 | The group has changed. | 3 | the **group epoch**: the number of this change |
 # | 2 | The coordinator computes a plan, which is a target for each member. | 7, for each member | the [**target**](../docs/handbook/glossary.md#target): the partitions that the member should have |
 # | 3 | The plan is complete. | 6 | the **assignment epoch**: the group epoch for which the plan was made |
-# | 4 | The member receives partitions. | 8, for each member | the [**current assignment**](../docs/handbook/glossary.md#current-assignment): the partitions that the member may read now, with its **member epoch**: up to which group epoch the member has given back what it must give back |
+# | 4 | The member receives partitions. | 8, for each member | the [**current assignment**](../docs/handbook/glossary.md#current-assignment): the partitions that the member may read now, and its **member epoch** (see "Three epochs") |
 #
 # An [*epoch*](../docs/handbook/glossary.md#epoch) is a number that only rises. In these five records, all epochs are 2, because 4.3 creates a group with epoch 1, and the first member raises it. Target and current assignment are equal. With a second member, they differ.
 

@@ -24,7 +24,7 @@
 #
 # `course.open_incident(…)` writes a new log into a folder next to this notebook, and shows what people saw. You look for the cause with commands, in a terminal in that folder or with `course.run_command(…)`. There are three hints (`course.hint("NAME", 1)` to `3`) and a worked solution. The [cheat sheet](../docs/handbook/cheat-sheet.md) lists all commands.
 #
-# A worked solution begins in short with what the log shows, what caused it, and what you do. The steps after that prove it, and the commands of the remedy are at the end. `$BROKER` is a broker's address, for example `kafka-1:9092`.
+# A worked solution begins with a summary, *In short*: what the log shows, what caused it, and what you do. The steps after it prove this, and the commands of the remedy are at the end. `$BROKER` is a broker's address, for example `kafka-1:9092`.
 #
 # In an output, *Missing in this folder* is normal: the copy has no other partitions.
 #
@@ -153,7 +153,7 @@ course.run_command("kafkagroups compact __consumer_offsets-12 --out cleaned/__co
 course.run_command("kafkagroups diff . cleaned", folder)
 
 # %% [markdown]
-# **Look at the row *removed***, and at the line `No group, no offset and no pending commit differs.` A pass removes 25,099 records and changes no answer. 877 records remain: the 852 of the active segment, which include the live ones, and 25 older ones, the newest of each key before the active segment. The pass does not know that these are replaced, because it does not read the active segment.
+# **Look at the row *removed***, and at the line `No group, no offset and no pending commit differs.` A pass removes 25,099 records and changes no answer. 877 records remain. 852 are in the active segment, among them all live ones. The pass also kept the newest record of each of the 25 keys before the active segment: it cannot know that they are replaced, because it does not read the active segment.
 #
 # So finding 1 is right. A healthy cleaner waits only until half of the log is dirty (lesson 10), and here all closed segments are dirty.
 #
@@ -429,7 +429,7 @@ course.check("unstable_offset_after", unstable_offset_after)
 # %% [markdown]
 # ## Incident 9: two offsets go back after a failover
 #
-# A running broker and a broker that loads the same log may disagree. Find out for each of the two offsets who wrote it. `diff . --coordinators` compares what the classic and the new coordinator answer after a load. `edit --roll --clean MS` closes the active segment of a copy, and makes a pass as if it were the time MS (milliseconds since 1970; any time after the last record will do).
+# A running broker and a broker that loads the same log may disagree. Find out for each of the two offsets who wrote it. `diff . --coordinators` compares what the classic and the new coordinator answer after a load. `edit --roll` closes the active segment of a copy, and `--clean MS` then makes a pass of the cleaner. MS is the time of this pass, in milliseconds since 1970; take any time after the last record.
 
 # %%
 folder = course.open_incident("offset_goes_back")

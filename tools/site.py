@@ -42,9 +42,6 @@ const figure = document.querySelector(".kg-figure-page");
 if (!matchMedia("(prefers-reduced-motion: reduce)").matches) {
   const spoken = figure.querySelector(".kg-spoken");
   spoken.ariaLive = "off";
-  const slider = figure.querySelector(".kg-bar input");
-  slider.value = 0;
-  slider.dispatchEvent(new Event("input"));
   setTimeout(() => figure.querySelector(".kg-can-play")?.click(), 1500);
   for (const name of ["pointerdown", "keydown"]) figure.addEventListener(name, () => (spoken.ariaLive = "polite"));
 }
@@ -104,9 +101,11 @@ def place_figures(text: str) -> str:
 
     def make_figure(match: re.Match[str]) -> str:
         nonlocal has_script
-        script = "" if has_script else page_script() + PLAYS_ITSELF
+        page = FIGURES[match[1]]().page_html()
+        if not has_script:
+            page = re.sub(r'"initial": \d+', '"initial": 0', page, count=1) + page_script() + PLAYS_ITSELF
         has_script = True
-        return f"```{{raw}} html\n{FIGURES[match[1]]().page_html()}{script}\n```"
+        return f"```{{raw}} html\n{page}\n```"
 
     return FIGURE_PLACE.sub(make_figure, text)
 

@@ -135,7 +135,7 @@ def read_memory(kafka, *options):
 def test_a_record_drops_from_its_cell_into_both_memories():
     """What a record changes appears when the head reaches it: it comes from the cell, and lies below it."""
     words = {0: "billing offset 10", 1: "billing group Stable", 2: "promo offset 3", 3: "billing offset 17"}
-    words |= {4: "mailer offset 5, pending", 5: "audit offset 8, pending", 6: "mailer offset 5", 8: "promo offset ∅"}
+    words |= {4: "mailer offset 5", 5: "audit offset 8", 6: "commits", 8: "promo offset ∅"}
     for offset, word in words.items():
         for coordinator in ("classic", "new"):
             key = f"{coordinator} {'billing group gen 1' if (coordinator, offset) == ('classic', 1) else word}"

@@ -221,7 +221,7 @@ def _draw_members(today: int, members: Members) -> Iterator[Box | Label]:
     if leaves_on is not None and not is_there:
         yield _draw_bar("the group", "empty", leaves_on, today, is_dashed=True, is_hollow=True)
     empty = f"Empty since day {leaves_on}" if members.topic else "never has members"
-    yield _draw_words("the group", f"a member reads {members.topic}" if is_there else empty)
+    yield _draw_words("the group", f"reads {members.topic}" if is_there else empty)
 
 
 def _draw_clock(row: str, today: int, start: int | None, retention: int) -> Iterator[Box | Label]:

@@ -251,9 +251,9 @@ def _draw_chip(coordinator: _Coordinator, slot: _Slot, word: str, tone: Tone = T
     group, column = slot
     left = coordinator.left + (_GROUP_WIDTH + 4) * (column == "offset")
     width = _GROUP_WIDTH if column == "group" else _OFFSET_WIDTH
-    key = f"{coordinator.name} {group} {column} {word}"
     frame = (left, _find_row(group), width, _CHIP_HEIGHT)
     value, _, pending = word.partition(", ")
+    key = f"{coordinator.name} {group} {column} {value}"
     delay = _DELAY + 0.15 * ((coordinator is _CLASSIC) + (column == "offset"))
     return Box(key, *frame, (f"{pending} {value}".strip(),), tone, 11, delay=delay, **style)
 
@@ -280,7 +280,13 @@ def _draw_chips(coordinator: _Coordinator, memory: _Memory, before: _Memory, ste
             source = slot if slot in before.chips else (slot[0], "offset")
             style["origin"] = f"{coordinator.name} {' '.join(source)} {before.chips[source].word}"
         word = f"{chip.word}, pending" if chip.is_pending else chip.word
-        yield _draw_chip(coordinator, slot, word, Tone.NEW if is_new else Tone.PLAIN, hue=slot[0], **style)
+        drawn = _draw_chip(coordinator, slot, word, Tone.NEW if is_new else Tone.PLAIN, hue=slot[0], **style)
+        yield drawn
+        if is_new and step and not is_end and _LOG[step - 1].ends is ControlType.COMMIT:
+            frame = (drawn.x + drawn.width - 14, drawn.y - 5, 18, 18)
+            yield Box(
+                f"{coordinator.name} commits", *frame, ("✓",), Tone.LIVE, 11, is_bold=True, origin=f"cell {step - 1}"
+            )
     for slot in before.chips.keys() - memory.chips.keys() if not is_end else ():
         style = {"is_dashed": True, "is_hollow": True, "origin": f"cell {step - 1}", "is_bold": True}
         yield _draw_chip(coordinator, slot, _LOG[step - 1].word, Tone.NEW, **style)

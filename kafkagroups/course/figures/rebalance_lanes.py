@@ -274,14 +274,14 @@ def _draw_lane(scale: _Scale, number: int, moments: list[Moment], phases: Sequen
             continue
         is_reader = phase[:1].isdecimal()
         words = f"reads {phase}" if is_reader else phase
-        last = phase if is_reader else phase.split()[-1]
-        short = "".join(fit_words(width * _SQUEEZE, _SMALL, words, last, " "))
+        last = phase if is_reader else phase.removeprefix("waits ")
+        short = "".join(fit_words(width * _SQUEEZE, _SMALL, words, last, last.split()[-1], " "))
         style: dict[str, Any] = {"is_gone": phase == "dead", "short": short, "duration": _GROW_S}
         if is_reader and start == len(moments) - 1:
             style["origin"] = f"request {start}"
         tone = {"dead": Tone.ERROR, "joined": Tone.MUTED}.get(phase, Tone.PLAIN if is_reader else Tone.WAIT)
         style |= {"hue": _HUES[name] if is_reader else "", "tone": tone}
-        lines = fit_words(width - 1, _SMALL, words, last)
+        lines = fit_words(width - 1, _SMALL, words, last, last.split()[-1])
         yield Box(f"{name} {start}", x, top, width, _ROW_HEIGHT, lines, size=_SMALL, **style)
     yield from _draw_session(scale, number, moments, is_dead=phases[-1] == "dead")
     if moments[-1].action.startswith(f"{name} dies"):

@@ -117,8 +117,7 @@ def _print_differences(table: str, changes: list[Change], result: Replicas) -> N
     for group_id, found in result.differences[table].items():
         for key, pair in found.items() if isinstance(found, dict) else [("", found)]:
             change = change_of.get((group_id, key))
-            healing = _describe_healing(change, result) if change else ""
-            rows.append((group_id, key, describe_difference(table, *pair), healing))
+            rows.append((group_id, key, describe_difference(table, *pair), _describe_healing(change) if change else ""))
     title = {"offsets": "committed", "pending": "pending", "groups": ""}[table]
     print_table(("group", title, "a → b", "after the fork"), sorted(rows))
 
@@ -134,8 +133,8 @@ def _print_other_partitions(result: Replicas) -> None:
         print_text(f"The replicas have no fork: {end}.")
 
 
-def _describe_healing(change: Change, result: Replicas) -> str:
-    newer = next((item.newer for number, item in result.truncations.items() if change in result.changes[number]), "b")
+def _describe_healing(change: Change) -> str:
+    newer = change.newer
     older = _OTHER[newer]
     newer_value, older_value = (getattr(change, name) for name in (newer, older))
     if change.healing is Healing.BACK:

@@ -5,14 +5,14 @@ A backward commit is a commit of a smaller offset than the previous commit of th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from kafkagroups.cli import answers
 from kafkagroups.cli.options import SPARK, Options
 from kafkagroups.cli.output import format_time_ms, print_table, print_text, shorten
 from kafkagroups.groups.offsets import Fate
-from kafkagroups.history.explain import Explanation, LoadFailure
+from kafkagroups.history.explain import Explanation
 from kafkagroups.history.fates import RecordFate
 from kafkagroups.history.finding import count_of, name_record
 from kafkagroups.loading.partition_count import has_wildcard
@@ -73,17 +73,16 @@ def _print_explanation(args: Options, topic: Topic, explanation: Explanation) ->
     elif explanation.error is not None:
         print_text(f"{broker} fails to load {explanation.error}.")
     answers.print_topic_partitions(explanation.topic_partitions, explanation.coordinator, group)
-    answers.print_gaps(explanation.gaps)
-    answers.print_cut(args, explanation.next_offsets)
+    answers.print_gaps({number: loaded.gaps for number, loaded in explanation.partitions.items()})
+    answers.print_cut(args, {number: loaded.next_offset for number, loaded in explanation.partitions.items()})
 
 
 def _print_history(explanation: Explanation, *, shows_all: bool) -> None:
     history = explanation.history
-    failed_at = {failure.partition: failure.offset for failure in explanation.failures}
-    shown = history if shows_all else _select_records(history, failed_at)
-    for failure in explanation.failures:
-        if any(entry.is_unloaded and entry.partition == failure.partition for entry in history):
-            _print_failure(failure, explanation.kafka)
+    shown = history if shows_all else _select_records(explanation)
+    for number in explanation.conflicts:
+        if any(entry.is_unloaded and entry.partition == number for entry in history):
+            _print_failure(explanation, number)
     days = {time[:10] if len(time) == 23 else "" for time in (format_time_ms(entry.timestamp) for entry in shown)}
     day = days.pop() if len(days) == 1 else ""
     rewinds = "▼: the offset went back. " if any(entry.went_back for entry in shown) else ""
@@ -91,7 +90,7 @@ def _print_history(explanation: Explanation, *, shows_all: bool) -> None:
     below = []
     metadata = ""
     for entry in shown:
-        below.append(list(_describe(entry, metadata, failed_at.get(entry.partition))))
+        below.append([*_describe(entry, metadata, explanation.partitions[entry.partition].record_offset)])
         metadata = metadata if entry.committed is None else entry.note or ""
     print_table(
         ("record", f"{day or 'written'} (UTC)", "about", "committed", "producer", "fate", "by"),
@@ -107,16 +106,17 @@ def _print_history(explanation: Explanation, *, shows_all: bool) -> None:
         )
 
 
-def _select_records(history: list[RecordFate], failed_at: Mapping[int | None, int | None]) -> list[RecordFate]:
+def _select_records(explanation: Explanation) -> list[RecordFate]:
     """Return the records that the text shows: the last ones and the important ones.
 
-    At `failed_at` the load of a partition fails; the records before it that would count are shown.
+    Where the load of a partition fails, the records before it that would count are shown.
     """
+    history = explanation.history
     if len(history) <= 2 * LAST_RECORD_COUNT:
         return history
     selected_ids = {id(entry) for entry in history[-LAST_RECORD_COUNT:]}
     for entry in history:
-        failed_offset = failed_at.get(entry.partition)
+        failed_offset = explanation.partitions[entry.partition].record_offset
         would_count = entry.is_unloaded and (failed_offset is None or entry.offset <= failed_offset)
         is_of_group = entry.group_record is not None or (entry.key is None and entry.type is not None)
         is_unusual = entry.went_back or entry.skipped or entry.is_unreadable
@@ -125,13 +125,14 @@ def _select_records(history: list[RecordFate], failed_at: Mapping[int | None, in
     return [entry for entry in history if id(entry) in selected_ids]
 
 
-def _print_failure(failure: LoadFailure, kafka: str) -> None:
-    name = "this log" if failure.partition is None else f"partition {failure.partition}"
-    text = f"Kafka {kafka} fails to load {name}: {failure.reason}.{failure.conflict}"
-    if failure.offset is not None:
+def _print_failure(explanation: Explanation, partition: int | None) -> None:
+    loaded = explanation.partitions[partition]
+    name = "this log" if partition is None else f"partition {partition}"
+    text = f"Kafka {explanation.kafka} fails to load {name}: {loaded.error}.{explanation.conflicts[partition]}"
+    if loaded.record_offset is not None:
         text += (
-            f" Ignored records before {failure.offset}: up to there, no other record has superseded, deleted or "
-            f"aborted them. The load does not read the records after {failure.offset}."
+            f" Ignored records before {loaded.record_offset}: up to there, no other record has superseded, deleted or "
+            f"aborted them. The load does not read the records after {loaded.record_offset}."
         )
     print_text(text)
 

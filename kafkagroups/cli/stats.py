@@ -96,10 +96,10 @@ def _print_stats(args: Options, topic: Topic, statistics: stats.Stats) -> None:
     answers.print_topic_partitions(replace(statistics.topic_partitions, changed=None), topic.dialect.coordinator)
 
 
-def _print_moved_offsets(topic: Topic, moved: list[stats.MovedOffset], top: int) -> None:
+def _print_moved_offsets(topic: Topic, moved: list[dict[str, Any]], top: int) -> None:
     print_table(
         ("group", "topic-partition", "old position", "new position", "newest"),
-        [list(offset.to_json().values()) for offset in sorted(moved, key=lambda each: not each.is_newest_old)[:top]],
+        [list(each.values()) for each in sorted(moved, key=lambda each: each["newest"] != "old")[:top]],
         note="Old and new position: in the partition of the group before and after the change of the count. The "
         "highest offset that the group has committed can be larger: the end of `kafkagroups timeline` shows it. "
         "Positions whose newest commit is the old one stand first.",

@@ -26,7 +26,7 @@ ConsumerGroup and StreamsGroup (4.3.1); KIP-211.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import NamedTuple
 
 from kafkagroups.groups.group import CONSUMER, ClassicState
@@ -105,27 +105,16 @@ class Expiration(NamedTuple):
     is_from_record: bool
 
 
-def find_expirations(
-    group: AnyGroup,
-    dialect: Dialect,
-    retention_ms: int | None = None,
-    subscribes: Callable[[str], bool] | None = None,
-) -> list[Expiration]:
-    """Return the offsets of a loaded group that expire, in the order of their times.
-
-    `subscribes` says whether a member of a consumer or streams group subscribes to a topic; None: the records of its
-    members, patterns and topology say it.
-    """
+def find_expirations(group: AnyGroup, dialect: Dialect, retention_ms: int | None = None) -> list[Expiration]:
+    """Return the offsets of a loaded group that expire, in the order of their times."""
     is_new = dialect.coordinator == "new"
     rule = find_rule(group, (4,) if is_new else dialect.version)
     if rule is None:
         return []
-    if subscribes is None or not isinstance(group, ModernGroup):
-        subscribes = rule.subscribed_topics.__contains__
     pending = {partition for offsets in group.pending.values() for partition in offsets} if is_new else set()
     expirations = []
     for partition, offset in group.offsets.items():
-        if subscribes(partition.topic) or partition in pending:
+        if partition.topic in rule.subscribed_topics or partition in pending:
             continue
         expire_ms = _find_expire_time(offset, rule.empty_since_ms, retention_ms)
         if expire_ms is not None:

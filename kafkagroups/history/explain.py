@@ -21,7 +21,7 @@ from kafkagroups.groups.expiration import Expiration, find_expirations, find_pro
 from kafkagroups.groups.group import Group, UndecodedGroup
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.offsets import CLASSIC_GROUP_TYPE, GROUP_ENDING_TYPES, Fate, Orphan, TopicPartition
-from kafkagroups.groups.replay import empty_shard
+from kafkagroups.groups.replay import LoadedPartition, empty_shard
 from kafkagroups.history.event import sort_rewound
 from kafkagroups.history.fates import RecordFate, history_json
 from kafkagroups.history.group_events import EPOCHS
@@ -31,37 +31,12 @@ from kafkagroups.history.timeline import PartitionHistory, Question, build_histo
 from kafkagroups.loading.groups import Groups, description_json, group_json, offset_json, offsets_json, orphan_json
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.partition_count import has_wildcard, match_groups
-from kafkagroups.log.batches import Damage, Gap
+from kafkagroups.log.batches import Damage
 from kafkagroups.log.segment_file import partition_for
 from kafkagroups.log.segments import Stop
 
 _SHOWN_EVENTS = ("generation", "empty", "epoch", "deleted", "expired", "offset_deleted")
 """The events whose sentence does not repeat the columns. That of a rewind is shown at the commit, not at the marker."""
-
-
-@dataclass(frozen=True)
-class LoadFailure:
-    """Why the load of a partition fails.
-
-    Attributes
-    ----------
-    partition
-        The partition of the offsets topic; None if the log's folder has no partition number.
-    reason
-        The reason, as in `load --json`.
-    offset
-        The offset of the record at which the load fails; None if the load fails at no single record.
-    conflict
-        A sentence about the older record of the group without which the one at `offset` is accepted, if there is one.
-    """
-
-    partition: int | None
-    reason: str
-    offset: int | None = None
-    conflict: str = ""
-
-    def __str__(self) -> str:
-        return self.reason if self.partition is None else f"partition {self.partition}: {self.reason}"
 
 
 def add_details(group_log: GroupLog, retention_ms: int | None = None) -> dict[int | None, PartitionHistory]:
@@ -70,7 +45,6 @@ def add_details(group_log: GroupLog, retention_ms: int | None = None) -> dict[in
     `retention_ms` is the broker's offsets.retention.minutes. Return the history of the group in each partition.
     """
     histories: dict[int | None, PartitionHistory] = {}
-    dialect = group_log.dialect
     for partition, run in groupby(group_log, key=attrgetter("partition")):
         entries = list(run)
         history = build_history(group_log, partition, start_offset=0, retention_ms=retention_ms)
@@ -90,15 +64,12 @@ def add_details(group_log: GroupLog, retention_ms: int | None = None) -> dict[in
             entry.what = " ".join(sentences.get(entry.offset, ())) or entry.what
             if entry.key is None:
                 entry.group_record = contents.get(entry.offset)
-        _explain_survivors(entries, is_classic=dialect.coordinator == "classic")
+        _explain_survivors(entries)
     return histories
 
 
-def _explain_survivors(entries: list[RecordFate], *, is_classic: bool) -> None:
+def _explain_survivors(entries: list[RecordFate]) -> None:
     """Set `why` of the records of one partition that count although a later tombstone has their key or their group."""
-    what = "the group, but not this offset: a later record created the group again"
-    if is_classic:
-        what = "only the group's own record: a load keeps its offsets, and creates a group without members for them"
     offset_tombstones: dict[TopicPartition, RecordFate] = {}
     group_tombstone: RecordFate | None = None
     for entry in reversed(entries):
@@ -111,7 +82,7 @@ def _explain_survivors(entries: list[RecordFate], *, is_classic: bool) -> None:
             if tombstone is not None:
                 entry.why = _explain_offset_tombstone(entry, tombstone)
             elif group_tombstone is not None and entry.fate is Fate.WINS:
-                entry.why = f"the tombstone at {group_tombstone.offset} deleted {what}"
+                entry.why = f"the tombstone at {group_tombstone.offset} deleted the group, and not this offset"
 
 
 def _explain_offset_tombstone(entry: RecordFate, tombstone: RecordFate) -> str:
@@ -152,9 +123,9 @@ def read_group_records(group_log: GroupLog, history: PartitionHistory) -> dict[i
     changes = {event.offset: event for event in reversed(history.events) if event.event in names}
     contents: dict[int, dict[str, Any]] = {}
     group_id = group_log.group
-    shard = empty_shard(history.group.partition, group_log.dialect)
-    steps = group_log.steps.get(history.group.partition, ())
-    records = [step for step in steps if isinstance(step, GroupRecord)]
+    partition = history.group.partition
+    shard = empty_shard(partition, group_log.dialect)
+    records = [step for step in group_log.steps.get(partition, ()) if isinstance(step, GroupRecord)]
     for _, run in groupby(records, key=attrgetter("batch_offset")):
         batch = list(run)
         try:
@@ -207,16 +178,16 @@ class Explanation(GroupHistory):
         partition. None if the broker does not have the group or offset.
     waiting
         The commits whose transaction is open. A client that requests stable offsets then gets UNSTABLE_OFFSET_COMMIT.
-    next_offsets, damage, gaps
-        By partition: the offset after the last batch, where damage ended the reading, and the damaged bytes that the
-        reader has skipped (only with `past_damage`).
+    partitions
+        How much was read from each partition of the topic, and how its load ended.
     expires_next
         The offsets that expire, the first one first: those with an expire timestamp, and if the broker's retention time
         is known, the others.
     protected
         The offsets with an expire timestamp that do not expire because the group has members.
-    error, failures
-        Why and where the loads of partitions with records of the group fail.
+    error, conflicts
+        Why the loads of partitions with records of the group fail, and for each of them a sentence about the older
+        record of the group without which the one at which the load fails is accepted, if there is one.
     record_partitions
         The partition from which the group is answered; if it is not answered, all partitions with its records.
     """
@@ -224,18 +195,18 @@ class Explanation(GroupHistory):
     history: list[RecordFate] = field(default_factory=list, repr=False)
     answer: Any = field(default=None, repr=False)
     waiting: list[RecordFate] = field(default_factory=list, repr=False)
-    next_offsets: dict[int | None, int] = field(default_factory=dict, repr=False)
+    partitions: dict[int | None, LoadedPartition] = field(default_factory=dict, repr=False)
     error: str | None = None
     expires_next: list[Expiration] = field(default_factory=list, repr=False)
-    gaps: dict[int | None, list[Gap]] = field(default_factory=dict, repr=False)
-    damage: dict[int | None, Damage] = field(default_factory=dict, repr=False)
     record_partitions: frozenset[int | None] = field(default=frozenset(), repr=False)
-    failures: list[LoadFailure] = field(default_factory=list, repr=False)
+    conflicts: dict[int | None, str] = field(default_factory=dict, repr=False)
     protected: list[Expiration] = field(default_factory=list, repr=False)
 
     def to_json(self) -> dict[str, Any]:
         """Return what `explain --json` prints, without the path and the rules."""
-        partitions = {number: {"gaps": [asdict(gap) for gap in gaps]} for number, gaps in self.gaps.items()}
+        read = self.partitions.items()
+        gaps = {number: each.gaps for number, each in read if each.gaps is not None}
+        partitions = {number: {"gaps": [asdict(gap) for gap in found]} for number, found in gaps.items()}
         damage = {number: asdict(place) for number, place in self.find_damage().items()}
         return {
             "group": self.group,
@@ -246,7 +217,7 @@ class Explanation(GroupHistory):
             "expires_next": list(map(_expiration_json, self.expires_next)),
             "rewound": [position.to_json() for position in self.rewound],
             "expires_without_members": list(map(_expiration_json, self.protected)),
-            "next_offsets": self.next_offsets,
+            "next_offsets": {number: each.next_offset for number, each in read},
             "topic_partitions": self.topic_partitions.to_json(),
             **({"partitions": partitions} if partitions else {}),
             **({"damage": damage} if damage else {}),
@@ -260,7 +231,7 @@ class Explanation(GroupHistory):
         """
         count = self.topic_partitions.count
         partitions = {*self.record_partitions, *([partition_for(self.group, count)] if count else [])}
-        found = self.damage.items()
+        found = ((number, each.damage) for number, each in self.partitions.items() if each.damage is not None)
         return {number: each for number, each in found if number in partitions or self.group in each.groups_after}
 
 
@@ -289,31 +260,25 @@ def explain_matching(topic: OpenTopic, pattern: str, question: Question) -> list
 def explain_log(groups: Groups, group_log: GroupLog, question: Question) -> Explanation:
     entries = list(group_log)
     histories = add_details(group_log, question.retention_ms)
-    result = Explanation(**group_log.begin_history(groups))
-    for partition, reason in groups.failed.items():
-        if any(entry.partition == partition for entry in entries):
-            offset = groups.partitions[partition].record_offset
-            conflict = "" if offset is None else describe_conflict(group_log, partition, offset)
-            result.failures.append(LoadFailure(partition, reason, offset, conflict))
-    result.error = "; ".join(map(str, result.failures)) or None
+    result = Explanation(**group_log.begin_history(groups), partitions=groups.partitions)
     result.record_partitions = frozenset(entry.partition for entry in entries)
+    failed = {number: reason for number, reason in groups.failed.items() if number in result.record_partitions}
+    for number in failed:
+        offset = groups.partitions[number].record_offset
+        result.conflicts[number] = "" if offset is None else describe_conflict(group_log, number, offset)
+    places = {number: "" if number is None else f"partition {number}: " for number in failed}
+    result.error = "; ".join(f"{places[number]}{reason}" for number, reason in failed.items()) or None
     found = groups.find_holder(group_log.group)
     result.answer = None if found is None else _find_answer(found, question)
     if found is not None and not isinstance(found, Orphan):
         result.record_partitions = frozenset((found.partition,))
-        story = histories.get(found.partition)
-        subscribes = None if story is None else story.group.state.subscribes
-        expirations = find_expirations(found, group_log.dialect, question.retention_ms, subscribes)
+        expirations = find_expirations(found, group_log.dialect, question.retention_ms)
         protected = find_protected(found, expirations)
         result.protected = [each for each in protected if question.selects(each.topic_partition)]
         result.expires_next = [each for each in expirations if question.selects(each.topic_partition)]
     history = entries if question.topic is None else group_log.records_of(question.selects)
     result.history = [each for each in history if question.since_time is None or each.timestamp >= question.since_time]
     result.waiting = [entry for entry in history if entry.fate is Fate.PENDING]
-    partitions = groups.partitions.items()
-    result.next_offsets = {number: loaded.next_offset for number, loaded in partitions}
-    result.gaps = {number: loaded.gaps for number, loaded in partitions if loaded.gaps is not None}
-    result.damage = {number: loaded.damage for number, loaded in partitions if loaded.damage is not None}
     positions = [position for story in histories.values() for position in story.positions.values()]
     result.rewound = sort_rewound(each for each in positions if question.selects(each.topic_partition))
     return result

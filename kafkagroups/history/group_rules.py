@@ -21,10 +21,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
-from typing import NamedTuple
 from unicodedata import category, normalize
 
 from kafkagroups.groups.expiration import DEFAULT_RETENTION_MS, FIRST_WITH_KIP_211, find_expirations
@@ -83,15 +82,9 @@ def find_dominant_groups(partition: Partition) -> Iterator[Finding]:
             yield partition.finding(None, "large_commits", what, group=group_id)
 
 
-class ExpiryInUse(NamedTuple):
-    """Offsets that will expire although somebody still commits. `first` is the one that expires first."""
-
-    first: TopicPartition
-    what: str
-
-
-def find_expiry_in_use(group: AnyGroup, rules: Dialect, now_ms: int) -> ExpiryInUse | None:
-    """Return the offsets that a group without members loses within DEFAULT_RETENTION_MS, although it still commits.
+def find_expiry_in_use(group: AnyGroup, rules: Dialect, now_ms: int) -> tuple[TopicPartition, str] | None:
+    """Return what a group without members loses within DEFAULT_RETENTION_MS, although it still commits: the offset that
+    expires first, and a sentence.
 
     `now_ms` is the newest time in the log. A consumer that assigns its partitions itself is no member. If the group had
     members once, all of its offsets expire together, counted from the moment when the last one left, even those that
@@ -113,7 +106,7 @@ def find_expiry_in_use(group: AnyGroup, rules: Dialect, now_ms: int) -> ExpiryIn
     what = f"still commits ({commits}), but {first.topic_partition} expires at {time}"
     if is_counted_together:
         what = f"has no members since {describe_time(begin_ms)}, and {commits}. All its offsets expire at {time}"
-    return ExpiryInUse(first.topic_partition, f"Group {group.group_id} {what}.")
+    return first.topic_partition, f"Group {group.group_id} {what}."
 
 
 def find_expiries(partition: Partition) -> Iterator[Finding]:
@@ -133,8 +126,9 @@ def find_expiries(partition: Partition) -> Iterator[Finding]:
                 early.append((expire_ms, group_id, key, offset.record_offset))
         found = find_expiry_in_use(group, rules, partition.counts.last_timestamp_ms or 0) if is_long else None
         if found is not None:
-            record = group.offsets[found.first].record_offset
-            yield partition.finding(record, "expiry_in_use", found.what, group=group_id, topic_partition=found.first)
+            first, what = found
+            record = group.offsets[first].record_offset
+            yield partition.finding(record, "expiry_in_use", what, group=group_id, topic_partition=first)
     if not early:
         return
     expire_ms, group_id, key, record = min(early)
@@ -216,7 +210,7 @@ def find_unowned(group: AnyGroup) -> tuple[list[TopicPartition], list[TopicParti
     """
     newest_ms = max((offset.commit_timestamp for offset in group.offsets.values()), default=0)
     since_ms = group.current_state_timestamp if isinstance(group, Group) else group.assignment_timestamp
-    subscribed = find_subscribed_topics(group) if newest_ms - (since_ms or 0) >= MIN_HISTORY_MS else None
+    subscribed = group.subscribed_topics if newest_ms - (since_ms or 0) >= MIN_HISTORY_MS else None
     assigned = find_assigned(group) if subscribed else None
     if not assigned:
         return [], []
@@ -243,23 +237,6 @@ def find_unassigned(partition: Partition) -> Iterator[Finding]:
             )
             record = group.offsets[found[0]].record_offset
             yield partition.finding(record, "unassigned_partition", what, group=group_id, topic_partition=found[0])
-
-
-def find_subscribed_topics(group: AnyGroup) -> set[str] | None:
-    """Return the topics that the members of a group subscribe to; None if they are not known.
-
-    That is so without members, if a subscription cannot be read, if a member subscribes to a pattern, and for share and
-    streams groups.
-    """
-    topics: list[Collection[str] | None] = []
-    if isinstance(group, Group):
-        subscriptions = [member.subscription for member in group.members.values()]
-        topics = [None if each is None else each.message.topics for each in subscriptions]
-    elif group.type == "consumer":
-        metadata = [member.metadata for member in group.members.values()]
-        topics = [None if not each or each.subscribed_topic_regex else each.subscribed_topic_names for each in metadata]
-    readable = [each for each in topics if each is not None]
-    return set(chain(*readable)) if topics and len(readable) == len(topics) else None
 
 
 def find_prefix(group_id: str) -> str | None:

@@ -346,7 +346,9 @@ class OffsetEvents:
             if old is None:
                 tombstone.entry.cause = Cause.UNKNOWN
                 if not deletes_group:
-                    yield self._event(tombstone, "offset_deleted", self._describe_unknown(key, pending, tombstone), key)
+                    found = "a tombstone without a commit in the log"
+                    what = found if pending is None else f"the pending {pending.value.offset} was deleted"
+                    yield self._event(tombstone, "offset_deleted", f"{key}: {what}.", key)
                 continue
             from_offset: int = old.value.offset
             self.positions.pop(key, None)
@@ -445,15 +447,6 @@ class OffsetEvents:
         age_ms = -1 if begin_ms is None else tombstone.timestamp - begin_ms
         shorter = f", or expired after {describe_duration(age_ms)}, if the broker's retention time is shorter"
         return shorter if age_ms >= MIN_RETENTION_MS and _get_expire_time(commit) is None else ""
-
-    def _describe_unknown(self, key: TopicPartition, pending: GroupRecord | None, tombstone: GroupRecord) -> str:
-        if pending is not None:
-            return f"{key}: the pending {pending.value.offset} was deleted."
-        if tombstone.is_pending:
-            return f"{key}: a tombstone in a transaction, which deletes no committed offset."
-        if self.group.has_hole:
-            return f"{key}: an offset was deleted, whose commit is not in the log."
-        return f"{key}: a tombstone without a commit in the log."
 
     def _find_causes(self, key: TopicPartition) -> list[Cause]:
         group = self.group.state

@@ -34,6 +34,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
+from typing import Any
 
 from kafkagroups.errors import InvalidLog
 from kafkagroups.groups.replay import LogKeys, read_keys
@@ -51,8 +52,8 @@ from kafkagroups.history.finding import (
     time_or_none,
 )
 from kafkagroups.history.passes import Misplaced, Partition, list_readable
-from kafkagroups.history.stats import MovedOffset, PartitionStats, Stats
-from kafkagroups.history.totals import MAX_STEPS, StepBack
+from kafkagroups.history.stats import PartitionStats, Stats
+from kafkagroups.history.totals import StepBack
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.partition_count import PartitionCountChange
@@ -250,10 +251,6 @@ def _describe_late(partition: Partition, found: _OutOfLine, step: StepBack, size
         f"record {step.offset} after them has the time {describe_time(step.timestamp_ms)}, {size} earlier. The "
         "coordinator sets these times. So a broker's clock was wrong, or records of a copied log are here."
     )
-    steps = len(partition.totals.steps)
-    if steps > 1:
-        count = f"at least {MAX_STEPS}" if steps == MAX_STEPS else str(steps)
-        what += f" This is the largest of {count} steps back in time."
     command = None
     remedy = "Compare the clocks of all brokers first, and correct the one that is wrong."
     if found.deleted:
@@ -375,7 +372,7 @@ def find_count_change(change: PartitionCountChange) -> Finding:
     return Finding.make(None, None, "partition_count_changed", what)
 
 
-def find_moved_offsets(topic: OpenTopic, change: PartitionCountChange) -> list[MovedOffset]:
+def find_moved_offsets(topic: OpenTopic, change: PartitionCountChange) -> list[dict[str, Any]]:
     logs = {log.partition: log for log in topic.logs}
     alone = replace(topic, partitions=None)
 
@@ -383,11 +380,15 @@ def find_moved_offsets(topic: OpenTopic, change: PartitionCountChange) -> list[M
     def load(number: int) -> Groups | None:
         return alone.part(logs[number]).load() if number in logs else None
 
-    moved = []
+    moved: list[dict[str, Any]] = []
     for group in sorted(change.groups):
         loads = [load(partition_for(group, count)) for count in (change.from_count, change.to_count)]
         old, new = ({} if groups is None or group not in groups else groups[group].offsets for groups in loads)
-        moved += [MovedOffset(group, key, old.get(key), new.get(key)) for key in sorted({*old, *new})]
+        for key in sorted({*old, *new}):
+            is_old = key not in new or (key in old and old[key].commit_timestamp > new[key].commit_timestamp)
+            offsets = {name: each[key].offset if key in each else None for name, each in (("old", old), ("new", new))}
+            place = {"group": group, "topic_partition": str(key)}
+            moved.append(place | offsets | {"newest": "old" if is_old else "new"})
     return moved
 
 

@@ -21,7 +21,6 @@ Source: AbstractFetcherThread.getOffsetTruncationState (4.3.1); KIP-101; KIP-279
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -44,7 +43,6 @@ _SHOWN_FIELDS = (
     *("offset", "metadata", "leader_epoch", "type", "state", "protocol_type", "protocol", "generation"),
     *("group_epoch", "assignment_epoch", "leader"),
 )
-_UUID_AT_END = re.compile(r"([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
 
 
 def compare(first: Groups, second: Groups) -> dict[str, dict[str, Any]]:
@@ -118,28 +116,23 @@ def describe_difference(table: str, a: Any, b: Any) -> str:
 def _list_changes(a: dict[str, Any], b: dict[str, Any]) -> Iterator[str]:
     for name in _SHOWN_FIELDS:
         if name in a and name in b and a[name] != b[name]:
-            sides = [_shorten_id(each[name]) if name == "leader" and each[name] else each[name] for each in (a, b)]
-            yield f"{name.replace('_', ' ')} {' → '.join(map(_show, sides))}"
+            yield f"{name.replace('_', ' ')} {_show(a[name])} → {_show(b[name])}"
     members_a, members_b = ({member["member_id"]: member for member in group.get("members", ())} for group in (a, b))
     for title, member_ids in (("joined", members_b.keys() - members_a), ("gone", members_a.keys() - members_b)):
         if member_ids:
-            yield f"{title}: {', '.join(_shorten_id(member_id) for member_id in sorted(member_ids))}"
+            yield f"{title}: {', '.join(sorted(member_ids))}"
     for member_id in sorted(members_a.keys() & members_b):
         old = members_a[member_id]
         new = members_b[member_id]
         changed = [name for name in old if new.get(name) != old[name] and not name.endswith("_hex")]
         if old != new:
-            yield f"member {_shorten_id(member_id)} with {', '.join(changed) or 'bytes'} changed"
+            yield f"member {member_id} with {', '.join(changed) or 'bytes'} changed"
 
 
 def _show(value: object) -> str:
     if value is None:
         return "none"
     return repr(value) if isinstance(value, str) else str(value)
-
-
-def _shorten_id(member_id: str) -> str:
-    return _UUID_AT_END.sub(r"\1…", member_id)
 
 
 class Truncation(NamedTuple):
@@ -180,7 +173,8 @@ class Change(NamedTuple):
     """An answer that the replicas changed after the fork, or that differs.
 
     `table` is "groups", "offsets" or "pending". `key` is the topic partition; "" in the table "groups". The values are
-    those of `load --json`; None means no answer. `before` is the older replica's answer before the fork.
+    those of `load --json`; None means no answer. `before` is the older replica's answer before the fork, and `newer`
+    the name of the newer one.
     """
 
     table: str
@@ -190,6 +184,7 @@ class Change(NamedTuple):
     a: Any
     b: Any
     healing: Healing
+    newer: str
 
     @property
     def is_healed(self) -> bool:
@@ -278,7 +273,7 @@ def compare_replicas(topics: tuple[OpenTopic, OpenTopic], loads: tuple[Groups, G
         truncation = result.truncations[partition]
         until_fork = replace(topics[0], stop=Stop(fork.batch_offset, stop.until_time))
         sides = [
-            _Side(until_fork.part(log).load() if branch.only else loaded, loaded)
+            (until_fork.part(log).load() if branch.only else loaded, loaded)
             for log, branch, loaded in zip((log, other), (fork.a, fork.b), loads, strict=True)
         ]
         older, newer = sides if truncation.newer == "b" else reversed(sides)
@@ -314,16 +309,14 @@ def _find_truncation(fork: Fork, newer: str | None = None) -> Truncation:
     return Truncation(newer, ends[0], ages[0][0] != ages[1][0], ends[1])
 
 
-class _Side(NamedTuple):
-    """One replica: the loads of its log before the fork and of its whole log."""
+def _find_changes(
+    partition: int | None, older_loads: tuple[Groups, Groups], newer_loads: tuple[Groups, Groups], newer_name: str
+) -> Iterator[Change]:
+    """Yield the answers of one partition that the replicas changed after the fork, or that differ.
 
-    before: Groups
-    after: Groups
-
-
-def _find_changes(partition: int | None, older_side: _Side, newer_side: _Side, newer_name: str) -> Iterator[Change]:
-    """Yield the answers of one partition that the replicas changed after the fork, or that differ."""
-    loads = (older_side.before, newer_side.before, older_side.after, newer_side.after)
+    The loads of each replica are those of its log before the fork and of its whole log.
+    """
+    loads = [*chain(*zip(older_loads, newer_loads, strict=True))]
     group_ids = {name for loaded in loads[2:] for name, numbers in loaded.partitions_of.items() if partition in numbers}
     for table, group_id, key, (before, newer_before, older, newer) in _list_all(group_ids, *loads):
         healing = _judge(table, before, older, newer_before, newer)
@@ -335,7 +328,7 @@ def _find_changes(partition: int | None, older_side: _Side, newer_side: _Side, n
                 healing = Healing.HEALED if is_later else healing
         if healing is not None:
             a, b = (newer, older) if newer_name == "a" else (older, newer)
-            yield Change(table, group_id, key, before, a, b, healing)
+            yield Change(table, group_id, key, before, a, b, healing, newer_name)
 
 
 def _judge(table: str, before: Any, older: Any, newer_before: Any, newer: Any) -> Healing | None:

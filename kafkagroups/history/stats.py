@@ -21,7 +21,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 from kafkagroups.errors import UsageError
-from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.history.event import Recreation
 from kafkagroups.history.finding import Finding
 from kafkagroups.loading.partition_count import TopicPartitions
@@ -309,35 +308,6 @@ class KnownGroup(NamedTuple):
     idle_records: int = 0
 
 
-@dataclass(frozen=True)
-class MovedOffset:
-    """The offsets of a group for one topic partition: in the group's old home partition, and in the new one.
-
-    An offset is None if its partition has no committed offset for the topic partition, or if it does not load.
-    """
-
-    group: str
-    topic_partition: TopicPartition
-    old: OffsetAndMetadata | None
-    new: OffsetAndMetadata | None
-
-    @property
-    def is_newest_old(self) -> bool:
-        """Whether the newest commit is in the old home partition. If both have the same time, it is not."""
-        if self.old is None or self.new is None:
-            return self.new is None
-        return self.old.commit_timestamp > self.new.commit_timestamp
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "group": self.group,
-            "topic_partition": str(self.topic_partition),
-            "old": None if self.old is None else self.old.offset,
-            "new": None if self.new is None else self.new.offset,
-            "newest": "old" if self.is_newest_old else "new",
-        }
-
-
 @dataclass
 class Stats:
     """The statistics of logs.
@@ -346,8 +316,8 @@ class Stats:
     `rows` is empty, and `writers` has a WriterCount for each writer. `partitions` has a PartitionStats for each
     partition. `problems` describe the partitions that are damaged or whose load fails. `findings` say what is wrong
     with the logs, and what to do. `topic_partitions` is the partition count of the offsets topic, and how it was found.
-    If the count was changed, `moved_offsets` has the old and the new positions of the groups that moved to another
-    partition.
+    If the count was changed, `moved_offsets` has the positions of the groups that moved to another partition: "old" in
+    their old home partition, and "new" in the new one. "newest" says which one was committed last.
     """
 
     by: str = "group"
@@ -357,7 +327,7 @@ class Stats:
     writers: list[WriterCount] = field(default_factory=list, repr=False)
     findings: list[Finding] = field(default_factory=list, repr=False)
     topic_partitions: TopicPartitions = field(default_factory=TopicPartitions, repr=False)
-    moved_offsets: list[MovedOffset] = field(default_factory=list, repr=False)
+    moved_offsets: list[dict[str, Any]] = field(default_factory=list, repr=False)
     known_groups: dict[str, KnownGroup] = field(default_factory=dict, repr=False)
     value_versions: dict[TypeAndVersion, VersionCount] = field(default_factory=dict, repr=False)
     """The value versions of each record type; empty if `by` is not "type"."""
@@ -383,7 +353,7 @@ class Stats:
             "rows": self._rows_json()[:top],
             **({"value_versions": versions} if self.by == "type" else {}),
             "topic_partitions": self.topic_partitions.to_json(),
-            "moved_offsets": [offset.to_json() for offset in self.moved_offsets],
+            "moved_offsets": self.moved_offsets,
             **({"unwatched": self.unwatched} if self.unwatched else {}),
         }
 

@@ -215,7 +215,7 @@ def build_timeline(topic: OpenTopic, group: str, question: Question, *, shows_al
         if found_group.type == "share" and not found_group.members:
             timeline.memberless = _EMPTY_SHARE_GROUP
         expiry = find_expiry_in_use(found_group, topic.dialect, newest_ms)
-        timeline.expiry = None if expiry is None else expiry.what
+        timeline.expiry = None if expiry is None else expiry[1]
     return timeline
 
 
@@ -492,21 +492,16 @@ def fold_replacements(events: Sequence[Event]) -> list[Event]:
     Of the events about new ids of a static member, the first one stays, and one event sums up the others if there are
     at least two.
     """
-    by_instances: dict[object, list[Event]] = {}
+    by_instances: dict[tuple[int | None, tuple[str, ...]], list[Event]] = {}
     for event in events:
         if event.replaced_instances:
             by_instances.setdefault((event.partition, event.replaced_instances), []).append(event)
-    repeated = [same for same in by_instances.values() if len(same) > 2]
-    folded = {id(event) for same in repeated for event in same[2:]}
-    sums = {id(same[1]): _sum_up(same) for same in repeated}
-    return [sums.get(id(event), event) for event in events if id(event) not in folded]
-
-
-def _sum_up(same: list[Event]) -> Event:
-    """Return an event about all events except the first one."""
-    last = same[-1]
-    until = "" if last.timestamp_ms is None else f" until {describe_time(last.timestamp_ms)}"
-    place = name_record(last.partition, last.offset)
-    names = ", ".join(last.replaced_instances)
-    what = f"static member {names}: {len(same) - 1} more new ids{until} ({place}). --all shows each."
-    return replace(same[1], what=what)
+    folded: dict[int, Event | None] = {}
+    for (partition, instances), (_, *later) in by_instances.items():
+        if len(later) > 1:
+            last = later[-1]
+            until = "" if last.timestamp_ms is None else f" until {describe_time(last.timestamp_ms)}"
+            new_ids = f"{len(later)} more new ids{until} ({name_record(partition, last.offset)})"
+            what = f"static member {', '.join(instances)}: {new_ids}. --all shows each."
+            folded |= dict.fromkeys(map(id, later)) | {id(later[0]): replace(later[0], what=what)}
+    return [each for event in events if (each := folded.get(id(event), event)) is not None]

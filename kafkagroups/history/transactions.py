@@ -146,13 +146,8 @@ def abort_command(partition: int | None, version: Version, transaction: OpenTran
     """
     if version >= FIRST_WITH_DESCRIBE_PRODUCERS:
         return _abort(partition, "--start-offset", transaction.first_offset)
-    epochs = (transaction.producer_epoch or 0, transaction.coordinator_epoch)
-    return _abort_producer(partition, transaction.producer_id, *epochs)
-
-
-def _abort_producer(partition: int | None, producer_id: int, epoch: int, coordinator_epoch: int) -> list[str]:
-    epochs = ("--producer-epoch", epoch, "--coordinator-epoch", coordinator_epoch)
-    return _abort(partition, "--producer-id", producer_id, *epochs)
+    epochs = ("--producer-epoch", transaction.producer_epoch or 0, "--coordinator-epoch", transaction.coordinator_epoch)
+    return _abort(partition, "--producer-id", transaction.producer_id, *epochs)
 
 
 def _abort(partition: int | None, *words: object) -> list[str]:
@@ -183,7 +178,9 @@ def find_endless_commits(partition: Partition) -> Iterator[Finding]:
             f"{producer_id} without a transaction, from offset {first_offset} on. So no marker ends what is pending: "
             "clients that fetch stable offsets get UNSTABLE_OFFSET_COMMIT, also after a restart."
         )
-        command = _abort_producer(partition.number, producer_id, epochs.get(producer_id, 0), 0)
+        epoch = epochs.get(producer_id, 0)
+        words = ("--producer-id", producer_id, "--producer-epoch", epoch, "--coordinator-epoch", 0)
+        command = _abort(partition.number, *words)
         deletion = "Stop the group's consumers, delete its offsets (kafka-consumer-groups.sh), commit again. Or write"
         remedy = (
             "Stop the program that writes into __consumer_offsets itself, because Kafka's clients never do. "

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import Offsets
@@ -458,8 +458,7 @@ def _join_parts(parts: list[_Part], partitions: list[int | None]) -> Explanation
     """At most one part has records of the group."""
     answering_part = next((part for part in parts if part.has_records), parts[0])
     problems = {number: lines for part in parts for number, lines in part.problems.items()}
-    joined: dict[str, Any] = {"problems": [line for number in partitions for line in problems[number]]}
-    for name in ("next_offsets", "gaps", "damage"):
-        found = {number: each for part in parts for number, each in getattr(part.explanation, name).items()}
-        joined[name] = {number: found[number] for number in partitions if number in found}
-    return replace(answering_part.explanation, **joined)
+    found = {number: loaded for part in parts for number, loaded in part.explanation.partitions.items()}
+    ordered = {number: found[number] for number in partitions}
+    lines = [line for number in partitions for line in problems[number]]
+    return replace(answering_part.explanation, problems=lines, partitions=ordered)

@@ -147,7 +147,7 @@ SURVIVORS = {
     "so it wins after its marker": ([("X", 1, 0), ("T", 0), ("M", 1)], "deleted only the committed offset"),
     "a tombstone of an open transaction": ([("C", 0), ("U", 1, 0)], "is in a transaction of producer 1"),
     "a tombstone of an aborted transaction": ([("C", 0), ("U", 1, 0), ("A", 1)], "is in a transaction of producer 1"),
-    "a group tombstone": ([("C", 0), ("D",)], "deleted only the group's own record"),
+    "a group tombstone": ([("C", 0), ("D",)], "deleted the group, and not this offset"),
 }
 
 

@@ -77,16 +77,6 @@ def read_answers(log: str, file: str = "answers.json") -> dict[str, Any]:
     return answers
 
 
-def read_answered_offsets(log: str) -> dict[tuple[str, str], int]:
-    """Return the committed offsets that a real broker answered after it had loaded a log, as in `read_answers`."""
-    offsets_by_group = read_answers(log)["offsets"]
-    return {
-        (group, partition): answer["offset"]
-        for group, answers in offsets_by_group.items()
-        for partition, answer in answers.items()
-    }
-
-
 def read_crafted_lines(name: str) -> Lines:
     return Lines(
         line if line.group is None else line._replace(group=_shorten(name, line.group))

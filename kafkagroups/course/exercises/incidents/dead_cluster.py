@@ -141,13 +141,13 @@ class _Night:
         position = 200 + 3 * minute
         if minute == 60:
             offsets = {"refunds-0": 31}
-            self.log.commit(PAYMENTS, offsets, time_ms, producer_id=ABORTED_PRODUCER_ID)
+            self.log.commit(PAYMENTS, offsets, time_ms, (ABORTED_PRODUCER_ID, 0))
             self.log.append_marker(partition, ABORTED_PRODUCER_ID, 0, commits=False, timestamp=time_ms + 400)
         if minute % 5 == 0 and minute <= KILLED_MINUTE:
             offsets = {f"payments-{number}": position + number for number in range(4)}
             if minute == KILLED_MINUTE:
                 offsets["refunds-1"] = 18
-            self.log.commit(PAYMENTS, offsets, time_ms, producer_id=PRODUCER_ID)
+            self.log.commit(PAYMENTS, offsets, time_ms, (PRODUCER_ID, 0))
             if minute != KILLED_MINUTE:
                 self.log.append_marker(partition, PRODUCER_ID, 0, commits=True, timestamp=time_ms + 400)
 

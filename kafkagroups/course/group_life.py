@@ -218,15 +218,9 @@ class GroupLife:
         state_before = self.describe()
         self._late_responses = []
         response = send()
-        event = Event(
-            self.now_s,
-            client,
-            request,
-            response,
-            tuple(self._late_responses),
-            Lines(self.log_lines[line_count_before:]),
-            self.describe(),
-        )
+        late_responses = tuple(self._late_responses)
+        written_lines = Lines(self.log_lines[line_count_before:])
+        event = Event(self.now_s, client, request, response, late_responses, written_lines, self.describe())
         self.events.append(event)
         return event.make_step(state_before)
 

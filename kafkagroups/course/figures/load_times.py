@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
+from operator import itemgetter
 from time import perf_counter
 from typing import TypeVar
 
@@ -58,11 +59,12 @@ class LoadTimes:
         return result
 
     def add_benchmark(self, name: str, way: str) -> None:
-        """Add the time of a way that the benchmark measured with the most records, if it has measured this way."""
-        seconds_by_record_count = read_measurements().get(way, {})
-        if seconds_by_record_count:
-            records = max(seconds_by_record_count)
-            seconds = seconds_by_record_count[records] * MILLION / records
+        """Add the shortest time that the benchmark measured with the most records, if it has measured this way."""
+        runs = json.loads(find_upwards("benchmarks/measured.json").read_text())["runs"]
+        topics = [topic for run in runs for topic in run["topics"] if topic["ways"].get(way, {}).get("seconds")]
+        if topics:
+            largest = max(topics, key=itemgetter("records"))
+            seconds = min(largest["ways"][way]["seconds"]) * MILLION / largest["records"]
             self._add(LoadTime(name, seconds, "measured on another machine"))
 
     def add_speed(self, name: str, records_per_second: int) -> None:
@@ -94,15 +96,3 @@ class LoadTimes:
         height = _FIRST_BAR_TOP + len(self.times) * _BAR_DISTANCE
         address = encode_data_address(draw_svg(Scene(tuple(marks), "", ()), height, _TITLE))
         return f'<img class="kg-race" alt="{escape(repr(self))}" style="max-width:100%" src="{address}">'
-
-
-def read_measurements() -> dict[str, dict[int, float]]:
-    """Return the benchmark's shortest times, by way of loading and by record count."""
-    measurements: dict[str, dict[int, float]] = {}
-    for run in json.loads(find_upwards("benchmarks/measured.json").read_text())["runs"]:
-        for topic in run["topics"]:
-            for way, measurement in topic["ways"].items():
-                seconds_of_runs = measurement["seconds"]
-                if seconds_of_runs:
-                    measurements.setdefault(way, {}).setdefault(topic["records"], min(seconds_of_runs))
-    return measurements

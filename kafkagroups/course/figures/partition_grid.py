@@ -101,9 +101,8 @@ class _View(NamedTuple):
     def find_answer(self) -> int | None:
         """Return the partition of the commit that is the answer, or None."""
         found = self.found[self.followed] if self.found is not None else None
-        return next(
-            (partition for partition, offset in self.list_commits(self.followed).items() if offset == found), None
-        )
+        commits = self.list_commits(self.followed).items()
+        return next((partition for partition, offset in commits if offset == found), None)
 
     def tell(self) -> Line:
         """Return in one line what happens to the group that the reader follows."""

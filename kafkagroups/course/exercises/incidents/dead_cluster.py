@@ -16,7 +16,7 @@ from random import Random
 
 from kafkagroups.course.exercises.incidents.incident_log import OldIncidentLog
 from kafkagroups.course.small_logs import MINUTE_MS, encode_pair
-from kafkagroups.log.batches import parse_batch_at
+from kafkagroups.log.folders import open_log
 from kafkagroups.log.segment_file import partition_for, segment_name
 from kafkagroups.records.consumer_group import (
     ConsumerGroupMemberMetadataKey,
@@ -153,12 +153,8 @@ class _Night:
 
 
 def _damage_batch(segment: Path) -> None:
+    time_ms = START_MS + DAMAGE_MINUTE * MINUTE_MS
+    damaged = next(batch for batch in open_log(segment) if batch.max_timestamp >= time_ms)
     data = bytearray(segment.read_bytes())
-    position = 0
-    while position < len(data):
-        batch = parse_batch_at(data, position)
-        if batch.max_timestamp >= START_MS + DAMAGE_MINUTE * MINUTE_MS:
-            break
-        position += batch.size
-    data[position + batch.size - 10] ^= 0x40
+    data[damaged.position + damaged.size - 10] ^= 0x40
     segment.write_bytes(data)

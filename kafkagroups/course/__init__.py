@@ -18,7 +18,6 @@ from kafkagroups.course.broker_answers import (
     fetch_offsets,
     format_offsets,
     play_conversation,
-    read_answered_offsets,
     read_answers,
     read_crafted_lines,
 )
@@ -29,7 +28,7 @@ from kafkagroups.course.cleaner_passes import (
     list_offset_map_records,
     write_log_with_hanging_transaction,
 )
-from kafkagroups.course.compared_brokers import BrokerComparison, compare_brokers, delete_while_pending
+from kafkagroups.course.compared_brokers import compare_brokers, delete_while_pending
 from kafkagroups.course.exercises.incidents.incident import open_incident, show_worked_solution
 from kafkagroups.course.figures.byte_ribbon import RecordRibbon
 from kafkagroups.course.figures.commit_and_power_cut import CommitAndPowerCut

@@ -77,26 +77,12 @@ def read_answers(log: str, file: str = "answers.json") -> dict[str, Any]:
     return answers
 
 
-def read_answered_offsets(log: str) -> dict[tuple[str, str], int]:
-    """Return the committed offsets that a real broker answered after it had loaded a log, as in `read_answers`."""
-    offsets_by_group = read_answers(log)["offsets"]
-    return {
-        (group, partition): answer["offset"]
-        for group, answers in offsets_by_group.items()
-        for partition, answer in answers.items()
-    }
-
-
 def read_crafted_lines(name: str) -> Lines:
+    """The group ids of the log "b24" begin with "b24.g.", "b24.h." and so on. Only the letter is returned."""
+    lines = read_lines(find_data(f"crafted/{name}"))
     return Lines(
-        line if line.group is None else line._replace(group=_shorten(name, line.group))
-        for line in read_lines(find_data(f"crafted/{name}"))
+        line._replace(group=line.group and line.group.removeprefix(f"{name}.").partition(".")[0]) for line in lines
     )
-
-
-def _shorten(name: str, group_id: str) -> str:
-    """The group ids of the log "b24" begin with "b24.g.", "b24.h." and so on."""
-    return group_id.removeprefix(f"{name}.").partition(".")[0]
 
 
 def read_compressed(name: str) -> tuple[Json, list[Json]]:
@@ -138,14 +124,9 @@ class PlayedConversation:
     def _describe_deletion(self, append: Json) -> str:
         """The recording contains no records, so they are read from our coordinator's log."""
         log = read_lines(self.log_folder / f"__consumer_offsets-{append['partition']}")
-        record_types = [
-            record.record_type for record in log if append["first"] <= record.record_offset <= append["last"]
-        ]
-        offset_count = record_types.count("offset")
-        parts = [format_count(offset_count, "offset")] if offset_count else []
-        if "group" in record_types:
-            parts.append("the group")
-        return " + ".join(parts)
+        deleted = [line.record_type for line in log if append["first"] <= line.record_offset <= append["last"]]
+        offsets = format_count(deleted.count("offset"), "offset") if "offset" in deleted else ""
+        return " + ".join(filter(None, (offsets, "the group" if "group" in deleted else "")))
 
 
 def play_conversation(name: str) -> PlayedConversation:

@@ -16,7 +16,7 @@ import signal
 import textwrap
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import deepcopy
 from pathlib import Path
 from types import FrameType
@@ -239,20 +239,15 @@ def read_solved() -> set[str]:
 def note_solved(name: str) -> None:
     """A folder that cannot be written is no reason to stop a lesson."""
     path = _find_file()
-    solved = read_solved()
-    if name in solved:
-        return
-    solved.add(name)
+    solved = read_solved() | {name}
     if path is None:
         _solved_in_memory.add(name)
         return
     # Replaced in one step, so that a crash leaves the old file or the new file.
     new = path.with_name(path.name + ".new")
-    try:
+    with suppress(OSError):
         new.write_text(json.dumps({"solved": sorted(solved)}, indent=1) + "\n", encoding="utf-8")
         new.replace(path)
-    except OSError:
-        _solved_in_memory.add(name)
 
 
 def _find_file() -> Path | None:

@@ -79,11 +79,8 @@ def write_log_with_hanging_transaction(folder: str | Path) -> Path:
         for batch in open_log(find_data(_SHOP_LOG)):
             if batch.base_offset == _HANGING_OFFSET:
                 commits = [encode_commit("till-sync", 7)]
-                log.append(
-                    encode_records(
-                        _HANGING_OFFSET, batch.max_timestamp, commits, TRANSACTIONAL, producer_id=_HANGING_PRODUCER
-                    )
-                )
+                time_ms = batch.max_timestamp
+                log.append(encode_records(_HANGING_OFFSET, time_ms, commits, TRANSACTIONAL, _HANGING_PRODUCER))
                 offset_shift = 1
             # The first 8 bytes of a batch are the base offset. The checksum does not cover these bytes (lesson 03), so
             # the checksum stays correct.

@@ -115,10 +115,9 @@ def compare_brokers(script: Script, kafka: Sequence[str] = ("4.3.1", "3.9.2"), *
     settings.setdefault("offsets_topic_num_partitions", 1)
     played = [list(_play(script, start_broker(kafka=version, **settings))) for version in kafka]
     steps = []
-    for step in zip_longest(*played):
-        label = next(part[0] for part in step if part)
-        answers = tuple(part[1] if part else "–" for part in step)
-        steps.append(ComparedStep(label, answers, tuple(part[2] if part else () for part in step)))
+    for step in zip_longest(*played, fillvalue=("", "–", ())):
+        labels, answers, records = zip(*step, strict=True)
+        steps.append(ComparedStep(next(filter(None, labels)), answers, records))
     return BrokerComparison(tuple(kafka), tuple(steps))
 
 

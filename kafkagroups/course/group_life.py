@@ -218,15 +218,9 @@ class GroupLife:
         state_before = self.describe()
         self._late_responses = []
         response = send()
-        event = Event(
-            self.now_s,
-            client,
-            request,
-            response,
-            tuple(self._late_responses),
-            Lines(self.log_lines[line_count_before:]),
-            self.describe(),
-        )
+        late_responses = tuple(self._late_responses)
+        written_lines = Lines(self.log_lines[line_count_before:])
+        event = Event(self.now_s, client, request, response, late_responses, written_lines, self.describe())
         self.events.append(event)
         return event.make_step(state_before)
 
@@ -326,9 +320,14 @@ def play_script(
     life = GroupLife("billing", kafka, broker=broker)
     for request in script:
         if parse_release(kafka) >= parse_release(request.first_version):
-            life.coordinator.clock.advance(round(request.delay_s * 1000))
-            getattr(life, request.method)(*request.arguments)
+            send_request(life, request)
     return life
+
+
+def send_request(life: GroupLife, request: ScriptRequest, **of_join: Any) -> None:
+    """Send a request of a script. A JoinGroup has the additional arguments `of_join`."""
+    life.coordinator.clock.advance(round(request.delay_s * 1000))
+    getattr(life, request.method)(*request.arguments, **(of_join if request.method == "join" else {}))
 
 
 def continue_after_crash(life: GroupLife, name: str) -> Iterator[None]:
@@ -338,8 +337,9 @@ def continue_after_crash(life: GroupLife, name: str) -> Iterator[None]:
     """
     start_s = life.now_s
     next_heartbeat_s = start_s + _HEARTBEAT_INTERVAL_S
-    while life.now_s - start_s < _MAX_OBSERVED_S and not _is_settled(life, name):
-        for consumer in _list_other_consumers(life, name):
+    others = [consumer for consumer in life.consumers.values() if consumer.client_id != name]
+    while life.now_s - start_s < _MAX_OBSERVED_S and not _is_settled(life, name, others):
+        for consumer in others:
             if not consumer.waiting_for:
                 _send_next_request(life, consumer, is_heartbeat_due=life.now_s >= next_heartbeat_s)
                 yield
@@ -349,23 +349,14 @@ def continue_after_crash(life: GroupLife, name: str) -> Iterator[None]:
         yield
 
 
-def _list_other_consumers(life: GroupLife, name: str) -> list[Consumer]:
-    return [consumer for consumer in life.consumers.values() if consumer.client_id != name]
-
-
-def _is_settled(life: GroupLife, crashed_name: str) -> bool:
+def _is_settled(life: GroupLife, crashed_name: str, others: Sequence[Consumer]) -> bool:
     group = life.group
-    crashed_consumer = life.consumers.get(crashed_name)
-    if group is not None and crashed_consumer is not None:
-        known_member_ids = {*group.members, *group.pending_members}
-        if crashed_consumer.member_id in known_member_ids:
-            return False
+    crashed = life.consumers.get(crashed_name)
+    if group is not None and crashed is not None and crashed.member_id in (*group.members, *group.pending_members):
+        return False
     if life.read_state_name() not in ("Stable", "Empty", "Dead"):
         return False
-    return all(
-        consumer.state is ConsumerState.STABLE and not consumer.waiting_for
-        for consumer in _list_other_consumers(life, crashed_name)
-    )
+    return all(consumer.state is ConsumerState.STABLE and not consumer.waiting_for for consumer in others)
 
 
 def _send_next_request(life: GroupLife, consumer: Consumer, *, is_heartbeat_due: bool) -> None:

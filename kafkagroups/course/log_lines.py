@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -70,11 +69,6 @@ def read_lines(path: str | Path) -> Lines:
 def read_batch_lines(batch: Batch) -> Iterator[Line]:
     for record in batch.records:
         yield _make_control_line(batch, record) if batch.is_control else _make_record_line(batch, record)
-
-
-def keep_first_records(batch: Batch, count: int) -> Batch:
-    records = batch.records[:count]
-    return replace(batch, parse_records=lambda _: records)
 
 
 def _make_control_line(batch: Batch, record: LogRecord) -> Line:
@@ -146,12 +140,9 @@ _GROUP_EPOCH_TYPES = (3, 11, 17)
 _TARGET_TYPES = (7, 13, 21)
 _ASSIGNMENT_EPOCH_TYPES = (6, 12, 20)
 _CURRENT_TYPES = (8, 14, 22)
-_TEXT_BY_MEMBER_TYPE = {
-    **dict.fromkeys(_MEMBER_TYPES, "member"),
-    **dict.fromkeys(_TARGET_TYPES, "target of"),
-    **dict.fromkeys(_CURRENT_TYPES, "current assignment of"),
-}
 _TEXT_BY_TYPE = {4: "topics and partitions", 15: "share partitions", 16: "regular expression", 23: "topology"}
+_TEXT_BY_TYPE |= dict.fromkeys(_MEMBER_TYPES, "member") | dict.fromkeys(_TARGET_TYPES, "target of")
+_TEXT_BY_TYPE |= dict.fromkeys(_CURRENT_TYPES, "current assignment of")
 
 
 class Names(NamedTuple):
@@ -168,7 +159,7 @@ def print_protocol_lines(path: str | Path, group: str, first_offset: int = 0, la
     names = collect_batch_names(batches)
     end = math.inf if last_offset is None else last_offset
     for batch in batches:
-        found = [(at, record) for _, at, record in _read_records([batch]) if find_group_id(record) == group]
+        found = [(at, record) for at, record in read_records([batch]) if find_group_id(record) == group]
         bracket = "┌" + "│" * (len(found) - 2) + "└" if len(found) > 1 else " "
         for side, (log_record, record) in zip(bracket, found, strict=False):
             if first_offset <= log_record.offset <= end:
@@ -181,10 +172,11 @@ def collect_names(path: str | Path) -> Names:
 
 def collect_batch_names(batches: Iterable[Batch]) -> Names:
     names = Names({}, {})
-    for _, _, record in _read_records(batches):
+    for _, record in read_records(batches):
         if record.type in _MEMBER_TYPES and record.value is not None:
             member: Any = record.value
-            names.clients[_get_member_id(record)] = member.client_id
+            key: Any = record.key
+            names.clients[key.member_id] = member.client_id
         topic_id = getattr(record.value, "topic_id", None)
         if isinstance(record.key, OFFSET_KEYS) and topic_id is not None:
             names.topics[topic_id] = record.key.topic
@@ -194,91 +186,54 @@ def collect_batch_names(batches: Iterable[Batch]) -> Names:
 
 
 def describe_record(record: Record, names: Names) -> str:
-    text = name_record(record, names)
-    if record.value is None:
-        return text
-    if record.type in _TARGET_TYPES:
-        return f"{text}: {_list_assignment(record.value, names)}"
-    if record.type in _CURRENT_TYPES:
-        return f"{text}: {', '.join(describe_current(record.value, names))}"
-    return text
-
-
-def name_record(record: Record, names: Names) -> str:
-    """Return the text of `describe_record` without the partitions and tasks of a member."""
     value: Any = record.value
-    if isinstance(record.key, OFFSET_KEYS):
-        text = f"offset of {record.key.topic}-{record.key.partition}"
+    key: Any = record.key
+    if isinstance(key, OFFSET_KEYS):
+        text = f"offset of {key.topic}-{key.partition}"
         return f"{text} deleted" if value is None else f"{text} = {value.offset}"
-    if isinstance(record.key, GroupMetadataKey):
+    if isinstance(key, GroupMetadataKey):
         return "classic group deleted" if value is None else f"classic group, generation {value.generation}"
     if record.type in _GROUP_EPOCH_TYPES:
         return "group epoch deleted" if value is None else f"group epoch {value.epoch}"
     if record.type in _ASSIGNMENT_EPOCH_TYPES:
         return "assignment epoch deleted" if value is None else f"assignment epoch {value.assignment_epoch}"
-    if record.type in _TEXT_BY_MEMBER_TYPE:
-        member_id = _get_member_id(record)
-        text = f"{_TEXT_BY_MEMBER_TYPE[record.type]} {names.clients.get(member_id, member_id)}"
-    elif record.type in _TEXT_BY_TYPE:
-        text = _TEXT_BY_TYPE[record.type] + _describe_group_value(record)
-    else:
-        text = f"a record of type {record.type}"
-    return f"{text} deleted" if value is None else text
-
-
-def describe_current(value: Any, names: Names) -> list[str]:
-    """Return what a member's current assignment (types 8, 14, 22) says: epoch and state, partitions, revocations."""
-    texts = [f"epoch {value.member_epoch}, state {value.state}", _list_assignment(value, names)]
-    # Only consumer groups have this list. Streams groups have three lists of tasks, which the lesson does not need.
-    revoked = _list_partitions(getattr(value, "partitions_pending_revocation", ()), names)
-    return [*texts, f"must revoke {revoked}"] if revoked else texts
-
-
-def _get_member_id(record: Record) -> str:
-    key: Any = record.key
-    member_id: str = key.member_id
-    return member_id
-
-
-def _describe_group_value(record: Record) -> str:
-    value: Any = record.value
-    key: Any = record.key
+    text = _TEXT_BY_TYPE.get(record.type, f"a record of type {record.type}")
+    if hasattr(key, "member_id"):
+        text += f" {names.clients.get(key.member_id, key.member_id)}"
     if record.type == 16:
-        return f" {key.regular_expression}"
+        text += f" {key.regular_expression}"
     if value is None:
-        return ""
+        return f"{text} deleted"
     if record.type == 15:
-        topics = {
-            "initializing": value.initializing_topics,
-            "initialized": value.initialized_topics,
-            "deleting": value.deleting_topics,
-        }
-        return ": " + ", ".join(f"{label} {topic.topic_name}" for label, listed in topics.items() for topic in listed)
+        states = ("initializing", "initialized", "deleting")
+        listed = [f"{state} {topic.topic_name}" for state in states for topic in getattr(value, f"{state}_topics")]
+        return f"{text}: {', '.join(listed)}"
     if record.type == 23:
-        return f", epoch {value.epoch}, {len(value.subtopologies)} subtopologies"
-    return ""
+        return f"{text}, epoch {value.epoch}, {len(value.subtopologies)} subtopologies"
+    if record.type in _TARGET_TYPES:
+        return f"{text}: {_list_assignment(value, names)}"
+    if record.type in _CURRENT_TYPES:
+        text += f": epoch {value.member_epoch}, state {value.state}, {_list_assignment(value, names)}"
+        # Only consumer groups have this list. Streams groups have three lists of tasks, which the lesson does not need.
+        revoked = _list_partitions(getattr(value, "partitions_pending_revocation", ()), names)
+        return f"{text}, must revoke {revoked}" if revoked else text
+    return text
 
 
 def _list_assignment(value: Any, names: Names) -> str:
     if hasattr(value, "active_tasks"):
         tasks = [f"{task.subtopology_id}_{partition}" for task in value.active_tasks for partition in task.partitions]
         return f"tasks {' '.join(tasks)}" if tasks else "no tasks"
-    topics = getattr(value, "topic_partitions", None)
-    if topics is None:
-        topics = value.assigned_partitions
+    topics = value.topic_partitions if hasattr(value, "topic_partitions") else value.assigned_partitions
     return _list_partitions(topics, names) or "nothing"
 
 
 def _list_partitions(topics: Sequence[Any], names: Names) -> str:
-    partitions = [
-        f"{names.topics.get(topic.topic_id, topic.topic_id)}-{partition}"
-        for topic in topics
-        for partition in topic.partitions
-    ]
-    return " ".join(partitions)
+    pairs = [(topic.topic_id, partition) for topic in topics for partition in topic.partitions]
+    return " ".join(f"{names.topics.get(topic_id, topic_id)}-{partition}" for topic_id, partition in pairs)
 
 
-def _read_records(batches: Iterable[Batch]) -> Iterator[tuple[Batch, LogRecord, Record]]:
+def read_records(batches: Iterable[Batch]) -> Iterator[tuple[LogRecord, Record]]:
     for batch in batches:
         if batch.is_control:
             continue
@@ -287,4 +242,4 @@ def _read_records(batches: Iterable[Batch]) -> Iterator[tuple[Batch, LogRecord, 
                 record = decode(log_record.key, log_record.value)
             except BadBytes:
                 continue
-            yield batch, log_record, record
+            yield log_record, record

@@ -48,14 +48,12 @@ def fold(name: str, prediction: Any, answer: Any = None) -> Iterator[None]:
         if answer is not None:
             print(_compare(name, prediction, answer))
         return
-    captured = None
     outside = _is_inside_fold.set(True)
     try:
         with capture_output() as captured:
             yield
     except BaseException:
-        if captured is not None:
-            captured.show()  # type: ignore[no-untyped-call]
+        captured.show()  # type: ignore[no-untyped-call]
         raise
     finally:
         _is_inside_fold.reset(outside)

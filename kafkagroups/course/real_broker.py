@@ -12,7 +12,6 @@ import subprocess
 import time
 from itertools import takewhile
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from kafkagroups.errors import UsageError
@@ -81,9 +80,7 @@ class RealBroker:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     @property

@@ -66,11 +66,6 @@ def encode_records(
     return encode_batch(records, attributes=attributes, producer_id=producer_id, producer_epoch=producer_epoch)
 
 
-def encode_marker(offset: int, timestamp_ms: int, control_type: ControlType, producer_id: int) -> bytes:
-    pairs: list[KeyAndValue] = [(encode_control_key(control_type), encode_end_transaction_marker(coordinator_epoch=0))]
-    return encode_records(offset, timestamp_ms, pairs, TRANSACTIONAL | CONTROL, producer_id)
-
-
 def write_small_log(
     folder: Path,
     records: Iterable[tuple[KeyAndValue | ControlType, int]],
@@ -85,12 +80,11 @@ def write_small_log(
     segments: dict[int, bytes] = {}
     for offset, (record, producer_id) in enumerate(records):
         time_ms = START_MS + offset if timestamp_ms is None else timestamp_ms
+        attributes = TRANSACTIONAL if producer_id else 0
         if isinstance(record, ControlType):
-            batch = encode_marker(offset, time_ms, record, producer_id)
-        elif producer_id:
-            batch = encode_records(offset, time_ms, [record], TRANSACTIONAL, producer_id)
-        else:
-            batch = encode_records(offset, time_ms, [record])
+            attributes |= CONTROL
+            record = (encode_control_key(record), encode_end_transaction_marker(coordinator_epoch=0))
+        batch = encode_records(offset, time_ms, [record], attributes, producer_id or -1)
         base = max(start for start in segment_starts if start <= offset)
         segments[base] = segments.get(base, b"") + batch
     folder.mkdir(parents=True, exist_ok=True)

@@ -12,7 +12,7 @@ def test_a_known_speed_becomes_seconds():
     chart = course.LoadTimes()
     chart.add_speed("a broker", 400_000)
     assert [time.seconds for time in chart.times] == [2.5]
-    assert chart.format_lines()[1].endswith("2.50 s   0.4 million records per second")
+    assert repr(chart).splitlines()[1].endswith("2.50 s   0.4 million records per second")
 
 
 def test_a_topic_without_its_newest_segments(tmp_path):
@@ -22,8 +22,3 @@ def test_a_topic_without_its_newest_segments(tmp_path):
     for log in (tmp_path / "topic").iterdir():
         *_, newest = sorted(int(segment.stem) for segment in log.glob("*.log"))
         assert kg.load(before / log.name).partitions[int(log.name.split("-")[1])].next_offset == newest
-
-
-def test_the_offsets_that_a_broker_answered_are_read():
-    """answers.json of the shop: `billing` had committed 50 for orders-0."""
-    assert course.read_answered_offsets("harbour/4.3.1")["billing", "orders-0"] == 50

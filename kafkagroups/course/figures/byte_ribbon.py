@@ -333,12 +333,12 @@ class RecordRibbon(Figure):
 
     def _draw_change(self, marks: list[Mark], selected: int, change: ByteChange, reading: Reading) -> Scene:
         misread = [span for span in reading.spans if self._written.get((span.part, find_name(span))) != span.text]
-        reached = [span for span in misread if _has_reached(self.spans[selected], span)]
-        marks += draw_cuts(self._places, reached, _find_read(self.spans[selected], reading))
+        span = self.spans[selected]
+        reached = [each for each in misread if (each.part, each.start) < (span.part, span.end)]
+        marks += draw_cuts(self._places, reached, _find_read(span, reading))
         names = self._written | reading.value_by_name
         pairs = ((name, self._written.get(name), reading.value_by_name.get(name)) for name in names)
         wrong = [f"{name[1]}: {_show(old)} → {_show(new)}" for name, old, new in pairs if old != new]
-        span = self.spans[selected]
         if selected == self._find_stop(reading) and reading.error:
             lines = (Line("The reader refuses the record ✗", Tone.ERROR), Line(reading.error, Tone.ERROR))
             belief = [f"refused: {reading.error}"]
@@ -383,10 +383,6 @@ def _find_read(span: Span, reading: Reading) -> Span | None:
     """Return what a reader takes for this field."""
     name = find_name(span)
     return next((each for each in reading.spans if (each.part, find_name(each)) == (span.part, name)), None)
-
-
-def _has_reached(selected: Span, span: Span) -> bool:
-    return (span.part, span.start) < (selected.part, selected.end)
 
 
 def _show(value: str | None) -> str:

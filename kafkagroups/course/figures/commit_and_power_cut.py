@@ -174,18 +174,8 @@ class CommitAndPowerCut(Figure):
 
 
 def _draw_answer(key: str, x: float, lines: tuple[str, ...], tone: Tone, *, differs: bool) -> Box:
-    return Box(
-        key,
-        x,
-        121,
-        110,
-        42,
-        lines,
-        tone if differs else Tone.LIVE,
-        is_bold=differs,
-        origin=f"3.9.2 {key}",
-        delay=2 * _DELAY,
-    )
+    style: dict[str, Any] = {"tone": tone if differs else Tone.LIVE, "is_bold": differs, "delay": 2 * _DELAY}
+    return Box(key, x, 121, 110, 42, lines, origin=f"3.9.2 {key}", **style)
 
 
 def _draw_broker(kafka: str, top: float, now: Moment, before: Moment, *, is_cut: bool) -> Iterator[Mark]:

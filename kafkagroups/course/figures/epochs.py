@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from kafkagroups.course.figures.figure import Content, Control, Figure, Part
 from kafkagroups.course.figures.marks import WIDTH, Arrow, Box, Label, Line, Mark, Scene, Tone
-from kafkagroups.course.log_lines import Names, collect_names, describe_record, keep_first_records
+from kafkagroups.course.log_lines import Names, collect_names, describe_record
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.offsets import Observer
 from kafkagroups.groups.replay import find_group_id, fold_batches
 from kafkagroups.loading.load import combine_shards
-from kafkagroups.log.batch import Batch
-from kafkagroups.log.folders import open_logs
+from kafkagroups.log.batch import Batch, LogRecord
+from kafkagroups.log.folders import open_log
 from kafkagroups.records.releases import dialect
 from kafkagroups.records.serde import decode
 
@@ -97,20 +99,21 @@ class Epochs(Figure):
 def _list_steps(path: str | Path, group: str) -> Iterator[tuple[int, str, _State]]:
     names = collect_names(path)
     rules = dialect("new", None)
-    log = open_logs(str(path))[0]
-    earlier: list[Batch] = []
-    for batch in log:
-        for count, log_record in enumerate(batch.records, 1):
-            record = decode(log_record.key, log_record.value)
-            if find_group_id(record) != group or record.type in (0, 1):
-                continue
-            shard = fold_batches(log.partition, [*earlier, keep_first_records(batch, count)], rules, Observer())
-            loaded = combine_shards([shard], rules).get(group)
-            # The picture shows the epoch and the state.
-            words = re.sub(r"epoch \d+, state \d+, |current assignment of ", "", describe_record(record, names))
-            if isinstance(loaded, ModernGroup):
-                yield record.type, f"{log_record.offset}: {words}", _read_state(loaded, names)
-        earlier.append(batch)
+    loaded: list[Batch] = []
+    for each, log_record in ((batch, record) for batch in open_log(path) for record in batch.records):
+        loaded.append(replace(each, parse_records=partial(_take_record, log_record)))
+        record = decode(log_record.key, log_record.value)
+        if find_group_id(record) != group or record.type in (0, 1):
+            continue
+        state = combine_shards([fold_batches(0, loaded, rules, Observer())], rules).get(group)
+        # The picture shows the epoch and the state.
+        words = re.sub(r"epoch \d+, state \d+, |current assignment of ", "", describe_record(record, names))
+        if isinstance(state, ModernGroup):
+            yield record.type, f"{log_record.offset}: {words}", _read_state(state, names)
+
+
+def _take_record(log_record: LogRecord, _: Batch) -> tuple[LogRecord, ...]:
+    return (log_record,)
 
 
 def _read_state(group: ModernGroup, names: Names) -> _State:

@@ -181,18 +181,15 @@ def _draw(step: int, case: _Case) -> Scene:
     marks: list[Mark] = [line_of_today, *_draw_axis()]
     marks += [replace(mark, delay=seconds) for mark in rows if isinstance(mark, Arrow)]
     marks += [replace(mark, duration=seconds) for mark in rows if isinstance(mark, Box)]
-    marks.append(
-        Box("flag", max(x - 22, 0), 2, 44, 17, (f"day {today}",), Tone.NEW, _SIZE, is_bold=True, duration=seconds)
-    )
+    flag = (max(x - 22, 0), 2, 44, 17)
+    marks.append(Box("flag", *flag, (f"day {today}",), Tone.NEW, _SIZE, is_bold=True, duration=seconds))
     marks += [replace(mark, delay=seconds) for mark in rows if isinstance(mark, Label)]
     text += [f"{mark.key}: {mark.text}" for mark in rows if isinstance(mark, Label) and mark.tone is not Tone.ERROR]
     for name, top in _ROW_TOPS.items():
         marks.append(Label(f"title {name}", 4, top + 9, name, is_bold=True, keeps_width=True))
     fate = f"deleted in {' and '.join(deleted)}" if deleted else "the offset exists"
-    line = Line(
-        f"Day {today}: {'nothing is committed' if today < case.commit_day else fate}",
-        Tone.ERROR if deleted else Tone.PLAIN,
-    )
+    fate = "nothing is committed" if today < case.commit_day else fate
+    line = Line(f"Day {today}: {fate}", Tone.ERROR if deleted else Tone.PLAIN)
     return Scene(tuple(marks), _explain(today, case), tuple(text), lines=(line,))
 
 

@@ -183,10 +183,7 @@ class Figure(anywidget.AnyWidget):
         bundle, metadata = super()._repr_mimebundle_(**arguments) or ({}, {})
         words = "\n".join([self.content.title, *self.first_scene.text, self.first_scene.caption])
         texts = {"text/html": self.image_html(), "text/plain": words}
-        return {**bundle, **texts}, {
-            **metadata,
-            _METADATA_KEY: self.fingerprint,
-        }
+        return {**bundle, **texts}, {**metadata, _METADATA_KEY: self.fingerprint}
 
 
 def read_fingerprint(metadata: Mapping[str, Any]) -> str | None:

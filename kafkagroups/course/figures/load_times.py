@@ -6,8 +6,9 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
+from operator import itemgetter
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from kafkagroups.course.figures.marks import Box, Label, Mark, Scene, Tone, draw_svg, encode_data_address
 from kafkagroups.course.lesson_folders import find_upwards
@@ -20,16 +21,7 @@ _BAR_WIDTH = 40
 # The drawn bars, in pixels of the picture.
 _FIRST_BAR_TOP = 50
 _BAR_DISTANCE = 34
-
-
-def measure_seconds(load: Callable[[], Any], rounds: int = 3) -> float:
-    """Return the shortest of several calls in seconds, because other programs can only make a call slower."""
-    seconds = []
-    for _ in range(rounds):
-        start = perf_counter()
-        load()
-        seconds.append(perf_counter() - start)
-    return min(seconds)
+_TITLE = "seconds for a million records"
 
 
 def name_engine() -> str:
@@ -55,20 +47,24 @@ class LoadTimes:
     def measure(self, name: str, load: Callable[[], Result], records: int = MILLION, rounds: int = 1) -> Result:
         """Measure `rounds` calls of `load`, which loads `records` records, and return the last result.
 
-        The bar shows the shortest time.
+        The bar shows the shortest time, because other programs can only make a call slower.
         """
-        results: list[Result] = []
-        seconds = measure_seconds(lambda: results.append(load()), rounds)
+        seconds = []
+        for _ in range(rounds):
+            start = perf_counter()
+            result = load()
+            seconds.append(perf_counter() - start)
         note = "" if records == MILLION else f"measured with {records:,} records"
-        self._add(LoadTime(name, seconds * MILLION / records, note))
-        return results[-1]
+        self._add(LoadTime(name, min(seconds) * MILLION / records, note))
+        return result
 
     def add_benchmark(self, name: str, way: str) -> None:
-        """Add the time of a way that the benchmark measured with the most records, if it has measured this way."""
-        seconds_by_record_count = read_measurements().get(way, {})
-        if seconds_by_record_count:
-            records = max(seconds_by_record_count)
-            seconds = seconds_by_record_count[records] * MILLION / records
+        """Add the shortest time that the benchmark measured with the most records, if it has measured this way."""
+        runs = json.loads(find_upwards("benchmarks/measured.json").read_text())["runs"]
+        topics = [topic for run in runs for topic in run["topics"] if topic["ways"].get(way, {}).get("seconds")]
+        if topics:
+            largest = max(topics, key=itemgetter("records"))
+            seconds = min(largest["ways"][way]["seconds"]) * MILLION / largest["records"]
             self._add(LoadTime(name, seconds, "measured on another machine"))
 
     def add_speed(self, name: str, records_per_second: int) -> None:
@@ -78,20 +74,18 @@ class LoadTimes:
     def _add(self, time: LoadTime) -> None:
         self.times = [*(other for other in self.times if other.name != time.name), time]
 
-    def format_lines(self) -> list[str]:
+    def __repr__(self) -> str:
         longest_seconds = max((time.seconds for time in self.times), default=1.0)
-        lines = ["seconds for a million records"]
+        lines = [_TITLE]
         for time in self.times:
             bar = "█" * round(time.seconds / longest_seconds * _BAR_WIDTH) or "▏"
             lines.append(f"{time.name:<36}{bar:<{_BAR_WIDTH}} {time.seconds:7.2f} s   {time.note}".rstrip())
-        return lines
+        return "\n".join(lines)
 
-    def __repr__(self) -> str:
-        return "\n".join(self.format_lines())
-
-    def draw(self) -> Scene:
+    def _repr_html_(self) -> str:
+        """Return the chart as an image, which also survives in a notebook that is not trusted."""
         longest_seconds = max((time.seconds for time in self.times), default=1.0)
-        marks: list[Mark] = [Label("title", 10, 20, "seconds for a million records", is_bold=True)]
+        marks: list[Mark] = [Label("title", 10, 20, _TITLE, is_bold=True)]
         for number, time in enumerate(self.times):
             top = _FIRST_BAR_TOP + number * _BAR_DISTANCE
             width = max(2, time.seconds / longest_seconds * 470)
@@ -99,23 +93,6 @@ class LoadTimes:
             marks.append(Label(f"name {number}", 10, top - 5, name, size=11))
             marks.append(Box(f"bar {number}", 10, top, width, 12, tone=Tone.NEW))
             marks.append(Label(f"seconds {number}", 16 + width, top + 10, f"{time.seconds:.2f} s", size=11))
-        return Scene(tuple(marks), "", tuple(self.format_lines()))
-
-    def _repr_html_(self) -> str:
-        """Return the chart as an image, which also survives in a notebook that is not trusted."""
-        scene = self.draw()
         height = _FIRST_BAR_TOP + len(self.times) * _BAR_DISTANCE
-        address = encode_data_address(draw_svg(scene, height, "seconds for a million records"))
+        address = encode_data_address(draw_svg(Scene(tuple(marks), "", ()), height, _TITLE))
         return f'<img class="kg-race" alt="{escape(repr(self))}" style="max-width:100%" src="{address}">'
-
-
-def read_measurements() -> dict[str, dict[int, float]]:
-    """Return the benchmark's shortest times, by way of loading and by record count."""
-    measurements: dict[str, dict[int, float]] = {}
-    for run in json.loads(find_upwards("benchmarks/measured.json").read_text())["runs"]:
-        for topic in run["topics"]:
-            for way, measurement in topic["ways"].items():
-                seconds_of_runs = measurement["seconds"]
-                if seconds_of_runs:
-                    measurements.setdefault(way, {}).setdefault(topic["records"], min(seconds_of_runs))
-    return measurements

@@ -158,19 +158,10 @@ def _draw_record(offset: int, column: int, head: int | None, known: dict[str, in
     if offset < _ACTIVE_START:
         yield Box(f"verdict {offset}", left - 2, _VERDICT_TOP, _CELL_WIDTH + 4, 46, size=11, **style)
     frame = (left, _TAPE_TOP, _CELL_WIDTH, _CELL_HEIGHT)
-    style = {"is_gone": is_gone, "hue": key, "delay": _DELAY * bool(known)}
-    yield Box(f"record {offset}", *frame, (_name(offset),), tone, **style)
-    middle = left + _CELL_WIDTH / 2
-    yield Label(
-        f"offset {offset}",
-        middle,
-        _TAPE_TOP + _CELL_HEIGHT + 15,
-        str(offset),
-        "middle",
-        Tone.MUTED,
-        11,
-        delay=style["delay"],
-    )
+    delay = _DELAY * bool(known)
+    yield Box(f"record {offset}", *frame, (_name(offset),), tone, is_gone=is_gone, hue=key, delay=delay)
+    place = (left + _CELL_WIDTH / 2, _TAPE_TOP + _CELL_HEIGHT + 15)
+    yield Label(f"offset {offset}", *place, str(offset), "middle", Tone.MUTED, 11, delay=delay)
 
 
 def _name(offset: int) -> str:

@@ -51,26 +51,21 @@ _LEGEND = (
     Box("left behind", *KEY, ("50",), is_dashed=True, is_hollow=True),
 )
 
-
-_CAPTIONS = {
-    (
-        0,
-        0,
-    ): "{total} groups commit offset 50. Partition {hottest} has {size} of them, and {empty} have none.",
-    (1, 0): "Brokers now look for {moved} of the {total} groups in another partition. The records do not move.",
-    (2, 0): "Kafka 4.x looks only in the new partition. {nothing} of {total} groups find nothing, without an error, "
-    "and auto.offset.reset decides where they start.",
-    (2, 1): "Kafka 3.9 has one cache for all partitions, so {old} of {total} groups find offset 50. If another broker "
-    "leads the old partition, a moved group finds nothing.",
-    (3, 0): "Each group commits offset 60, in the partition where brokers look now. Some groups have two copies now.",
-    (4, 0): "{returned} groups are back in their first partition. They find offset 50 there, although they have "
-    "committed 60. {nothing} groups find nothing, and {new} find 60.",
-    (
-        4,
-        1,
-    ): "Kafka 3.9 keeps the copy of a group that it loads first. {old} groups find the old 50, {new} find 60.",
+_CAPTIONS = (
+    "{total} groups commit offset 50. Partition {hottest} has {size} of them, and {empty} have none.",
+    "Brokers now look for {moved} of the {total} groups in another partition. The records do not move.",
+    "Kafka 4.x looks only in the new partition. {nothing} of {total} groups find nothing, without an error, and "
+    "auto.offset.reset decides where they start.",
+    "Each group commits offset 60, in the partition where brokers look now. Some groups have two copies now.",
+    "{returned} groups are back in their first partition. They find offset 50 there, although they have committed 60. "
+    "{nothing} groups find nothing, and {new} find 60.",
+)
+_OLD_CAPTIONS = {
+    2: "Kafka 3.9 has one cache for all partitions, so {old} of {total} groups find offset 50. If another broker leads "
+    "the old partition, a moved group finds nothing.",
+    4: "Kafka 3.9 keeps the copy of a group that it loads first. {old} groups find the old 50, {new} find 60.",
 }
-"""What is said, by step, and by coordinator if the consumers ask."""
+"""What is said instead, by step, if the consumers ask Kafka 3.9."""
 
 
 class _View(NamedTuple):
@@ -106,9 +101,8 @@ class _View(NamedTuple):
     def find_answer(self) -> int | None:
         """Return the partition of the commit that is the answer, or None."""
         found = self.found[self.followed] if self.found is not None else None
-        return next(
-            (partition for partition, offset in self.list_commits(self.followed).items() if offset == found), None
-        )
+        commits = self.list_commits(self.followed).items()
+        return next((partition for partition, offset in commits if offset == found), None)
 
     def tell(self) -> Line:
         """Return in one line what happens to the group that the reader follows."""
@@ -311,11 +305,11 @@ def _shorten(group: str) -> str:
 
 
 def _explain(view: _View, sizes: Mapping[int, int]) -> str:
-    caption = _CAPTIONS.get((view.step, view.coordinator)) or _CAPTIONS[view.step, 0]
+    captions = dict(enumerate(_CAPTIONS)) | (_OLD_CAPTIONS if view.coordinator else {})
     answers = Counter((view.found or {}).values())
     homes = view.homes.values()
     counts = {"old": answers[50], "new": answers[60], "nothing": answers[None], "total": len(homes)}
     counts |= {"size": max(sizes.values()), "empty": _COUNTS[0] - len(sizes)}
     counts |= {"hottest": max(sizes, key=lambda partition: sizes[partition])}
     counts |= {"moved": sum(home[-1] != home[-2:][0] for home in homes)}
-    return caption.format(returned=sum(home[-1] == home[0] != home[-2:][0] for home in homes), **counts)
+    return captions[view.step].format(returned=sum(home[-1] == home[0] != home[-2:][0] for home in homes), **counts)

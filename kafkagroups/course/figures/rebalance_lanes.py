@@ -75,7 +75,7 @@ class RebalanceLanes(Figure):
 def _make_content(deaths: Sequence[Death | None]) -> Content:
     stories = list(map(run_group, deaths))
     events = tuple(f"event {number}" for number in range(1, max(map(len, stories)) + 1))
-    moments_of_death = [_find_death(story, death) for story, death in zip(stories, deaths, strict=True)]
+    moments_of_death = list(map(_find_death, stories))
     names = tuple(map(_name_death, stories, moments_of_death))
     jumps = tuple(None if moment is None else ("event", moment) for moment in moments_of_death)
     controls = (
@@ -92,10 +92,8 @@ def _make_content(deaths: Sequence[Death | None]) -> Content:
     return Content.draw(title, _HEIGHT, controls, draw, **others)
 
 
-def _find_death(story: list[Moment], death: Death | None) -> int | None:
-    if death is None:
-        return None
-    return next(number for number, moment in enumerate(story) if moment.action.startswith(f"{death.member} dies"))
+def _find_death(story: list[Moment]) -> int | None:
+    return next((number for number, moment in enumerate(story) if " dies: " in moment.action), None)
 
 
 def _name_death(story: list[Moment], moment_of_death: int | None) -> str:

@@ -212,7 +212,7 @@ def _run_group(death: Death | None) -> Iterator[Moment]:
         if death and death.second is not None and life.now_s + request.delay_s > death.second:
             break
         state_before = life.read_state()
-        _send(life, request)
+        group_life.send_request(life, request, session_s=SESSION_S)
         yield take_moment(life, state_before, None)
         if death and number == death.step:
             break
@@ -230,14 +230,6 @@ def _run_group(death: Death | None) -> Iterator[Moment]:
             yield take_moment(life, state_before, dead)
         state_before = life.read_state()
         event_count = len(life.events)
-
-
-def _send(life: group_life.GroupLife, request: group_life.ScriptRequest) -> None:
-    life.coordinator.clock.advance(round(request.delay_s * 1000))
-    if request.method == "join":
-        life.join(*request.arguments, session_s=SESSION_S)
-    else:
-        getattr(life, request.method)(*request.arguments)
 
 
 def _check_member(life: group_life.GroupLife, death: Death) -> None:

@@ -178,12 +178,9 @@ class Segment(Figure):
 
 def _draw_scan(row: int, seconds: float) -> Box:
     """Return what moves over the batches while the broker checks them, and then (0 seconds) where the file ends."""
-    frame = (
-        _BAR_LEFT - 3,
-        _HEAD_HEIGHT + row * _ROW_HEIGHT - 3,
-        _COVERED_LEFT + _COVERED_WIDTH - _BAR_LEFT + 6,
-        _ROW_HEIGHT if seconds else 1,
-    )
+    y = _HEAD_HEIGHT + row * _ROW_HEIGHT - 3
+    width = _COVERED_LEFT + _COVERED_WIDTH - _BAR_LEFT + 6
+    frame = (_BAR_LEFT - 3, y, width, _ROW_HEIGHT if seconds else 1)
     duration = max(0, seconds - _SECONDS_OF_A_MOVE)
     delay = 0 if seconds else -0.75  # The end of the file comes before the batches fall.
     return Box("scan", *frame, tone=Tone.NEW, is_hollow=True, duration=duration, delay=delay)

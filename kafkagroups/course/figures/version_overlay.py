@@ -176,12 +176,9 @@ def _draw(records: Sequence[_Pair], reader: Reader, readings: Sequence[Reading],
         marks.append(Box(f"cut {number}", x - 1, read_y - 4, 2, _BLOCK_HEIGHT + 6, tone=Tone.NEW, is_solid=True))
     if len(results) < len(records):
         refused = sum(reading.error is not None for _, reading, _ in results)
-        right = (
-            f"{len(records) - refused} of {len(records)} versions are read so far"
-            if cut
-            else "Where does each field begin?"
-        )
-        line = Line(told[0], Tone.ERROR) if told else Line(right)
+        so_far = f"{len(records) - refused} of {len(records)} versions are read so far"
+        question = Line(so_far if cut else "Where does each field begin?")
+        line = Line(told[0], Tone.ERROR) if told else question
         return Scene(tuple(marks), _DURING if cut else _BEFORE, tuple(text), lines=(line,))
     return Scene(tuple(marks), _make_caption(reader, results), tuple(text), lines=(_conclude(results),))
 

@@ -44,12 +44,10 @@ def write(folder: Path, seed: int) -> None:
                     time_ms = START_MS + minute * MINUTE_MS + 3000 + number * 7000 + random.randrange(5000)
                     positions[group] += random.randint(1, 30)
                     values = _make_values(group, count, positions[group], time_ms, is_upgraded, topic_ids)
-                    pairs = list(map(encode_pair, values))
-                    if group != TRANSACTIONAL_GROUP:
-                        log.append_pairs(partition, pairs, time_ms)
-                        continue
-                    log.append_pairs(partition, pairs, time_ms, PRODUCER_ID)
-                    log.append_marker(partition, PRODUCER_ID, 0, commits=True, timestamp=time_ms + 1500)
+                    producer = (PRODUCER_ID, 0) if group == TRANSACTIONAL_GROUP else None
+                    log.append_pairs(partition, list(map(encode_pair, values)), time_ms, producer)
+                    if group == TRANSACTIONAL_GROUP:
+                        log.append_marker(partition, PRODUCER_ID, 0, commits=True, timestamp=time_ms + 1500)
 
 
 def _make_values(

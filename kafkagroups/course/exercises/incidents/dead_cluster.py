@@ -16,7 +16,7 @@ from random import Random
 
 from kafkagroups.course.exercises.incidents.incident_log import OldIncidentLog
 from kafkagroups.course.small_logs import MINUTE_MS, encode_pair
-from kafkagroups.log.batches import parse_batch_at
+from kafkagroups.log.folders import open_log
 from kafkagroups.log.segment_file import partition_for, segment_name
 from kafkagroups.records.consumer_group import (
     ConsumerGroupMemberMetadataKey,
@@ -141,24 +141,20 @@ class _Night:
         position = 200 + 3 * minute
         if minute == 60:
             offsets = {"refunds-0": 31}
-            self.log.commit(PAYMENTS, offsets, time_ms, producer_id=ABORTED_PRODUCER_ID)
+            self.log.commit(PAYMENTS, offsets, time_ms, (ABORTED_PRODUCER_ID, 0))
             self.log.append_marker(partition, ABORTED_PRODUCER_ID, 0, commits=False, timestamp=time_ms + 400)
         if minute % 5 == 0 and minute <= KILLED_MINUTE:
             offsets = {f"payments-{number}": position + number for number in range(4)}
             if minute == KILLED_MINUTE:
                 offsets["refunds-1"] = 18
-            self.log.commit(PAYMENTS, offsets, time_ms, producer_id=PRODUCER_ID)
+            self.log.commit(PAYMENTS, offsets, time_ms, (PRODUCER_ID, 0))
             if minute != KILLED_MINUTE:
                 self.log.append_marker(partition, PRODUCER_ID, 0, commits=True, timestamp=time_ms + 400)
 
 
 def _damage_batch(segment: Path) -> None:
+    time_ms = START_MS + DAMAGE_MINUTE * MINUTE_MS
+    damaged = next(batch for batch in open_log(segment) if batch.max_timestamp >= time_ms)
     data = bytearray(segment.read_bytes())
-    position = 0
-    while position < len(data):
-        batch = parse_batch_at(data, position)
-        if batch.max_timestamp >= START_MS + DAMAGE_MINUTE * MINUTE_MS:
-            break
-        position += batch.size
-    data[position + batch.size - 10] ^= 0x40
+    data[damaged.position + damaged.size - 10] ^= 0x40
     segment.write_bytes(data)

@@ -61,10 +61,7 @@ class _Shop:
     def __init__(self, broker: GroupCoordinator, random: Random) -> None:
         self.broker = broker
         self.random = random
-        self.bread = [
-            make_consumer(self.broker, CLOSED_GROUP, 1, PARTITIONS),
-            make_consumer(self.broker, CLOSED_GROUP, 2, PARTITIONS),
-        ]
+        self.bread = [make_consumer(self.broker, CLOSED_GROUP, number, PARTITIONS) for number in (1, 2)]
         self.oven = make_consumer(self.broker, OPEN_GROUP, 1, PARTITIONS)
         self.invoice = make_consumer(self.broker, WEEKEND_GROUP, 1, PARTITIONS)
         self.label = make_consumer(self.broker, NIGHTLY_GROUP, 1, PARTITIONS)

@@ -62,7 +62,7 @@ class _Process:
 
     def append_offsets(self, time_ms: int, producer_id: int | None = None) -> None:
         offsets = {name: position + RECEIPTS for name, position in self.positions.items()}
-        self.log.commit(GROUP, offsets, time_ms, producer_id=producer_id or self.producer_id)
+        self.log.commit(GROUP, offsets, time_ms, (producer_id or self.producer_id, 0))
 
     def end_transaction(self, time_ms: int, *, commits: bool, producer_epoch: int = 0) -> None:
         """After an abort, the process goes back to its positions and uses a new producer."""
@@ -118,7 +118,7 @@ def _write_import(log: OldIncidentLog, step: int, time_ms: int) -> None:
         for chunk in range(3):
             offsets = {"prices-0": 900 * number + 300 * (chunk + 1)}
             chunk_ms = time_ms + 5 * MINUTE_MS + chunk * 2_000
-            log.commit(IMPORT, offsets, chunk_ms, producer_id=IMPORT_PRODUCER, producer_epoch=epoch)
+            log.commit(IMPORT, offsets, chunk_ms, (IMPORT_PRODUCER, epoch))
     elif part == 1 and step < STEPS - 1:
         # The new process of the restarted import has a higher epoch. So the marker has one, too.
         is_restarted = number == RESTARTED_IMPORT

@@ -50,10 +50,6 @@ class Chart:
     limit: tuple[str, float | None] | None = None
 
     def __repr__(self) -> str:
-        return self.text
-
-    @property
-    def text(self) -> str:
         pairs = zip(self.times, self.values, strict=True)
         points = (f"{time} {'nothing' if value is None else format(value, ',g')}" for time, value in pairs)
         limit = "; {}: {:,g}".format(*self.limit) if self.limit else ""
@@ -84,11 +80,11 @@ class Chart:
             y = _BOTTOM - (value or 0) / largest * (_BOTTOM - _TOP)
             marks.append(Arrow("limit", _LEFT, y, _RIGHT, y, Tone.ERROR, is_dashed=True, has_head=False))
             marks.append(Label("limit name", _RIGHT + 4, y + 4, name, tone=Tone.ERROR, size=11))
-        return draw_svg(Scene(tuple(marks), self.title, (self.text,)), _HEIGHT, self.text)
+        return draw_svg(Scene(tuple(marks), self.title, ()), _HEIGHT, repr(self))
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        image = f'<img alt="{escape(self.text)}" src="{encode_data_address(self.draw())}">'
-        return {"text/html": image, "text/plain": self.text}
+        image = f'<img alt="{escape(repr(self))}" src="{encode_data_address(self.draw())}">'
+        return {"text/html": image, "text/plain": repr(self)}
 
 
 @dataclass(frozen=True)
@@ -157,7 +153,10 @@ def read_incident(page: Path) -> Incident:
         _read_chart(sections["Chart"]) if "Chart" in sections else None,
         tuple(_read_question(name.removeprefix("Question "), sections[name], hints) for name in questions),
         import_module(f"{__package__}.{page.stem}").write,
-        tuple(_read_step(*found) for found in _STEP.findall(sections["Worked solution"])),
+        tuple(
+            Step(question, command, tuple(_LINES.findall(lines)), proof)
+            for question, command, lines, proof in _STEP.findall(sections["Worked solution"])
+        ),
         {title: sections[title] for title in CONCLUSIONS},
         tuple(fact.get("replicas", "").split(", ")),
     )
@@ -178,21 +177,16 @@ def _read_question(name: str, section: str, hints: tuple[str, ...]) -> Question:
     return Question(text, replace(read_exercise(name, section), hints=hints))
 
 
-def _read_step(question: str, command: str, lines: str, proof: str) -> Step:
-    return Step(question, command, tuple(_LINES.findall(lines)), proof)
-
-
 INCIDENTS: tuple[Incident, ...] = tuple(
     sorted(map(read_incident, Path(__file__).parent.glob("*.md")), key=attrgetter("number"))
 )
 
 
 def find_incident(name: str) -> Incident:
-    for incident in INCIDENTS:
-        if incident.name == name:
-            return incident
-    names = ", ".join(incident.name for incident in INCIDENTS)
-    raise UsageError(f"there is no incident {name!r}; the incidents are {names}")
+    incidents = {incident.name: incident for incident in INCIDENTS}
+    if name not in incidents:
+        raise UsageError(f"there is no incident {name!r}; the incidents are {', '.join(incidents)}")
+    return incidents[name]
 
 
 FOLDER = Path("incidents")
@@ -257,7 +251,7 @@ def write_incident(incident: Incident, folder: Path) -> None:
     page = [f"# Incident {incident.number}: {incident.title}", _format_symptoms(incident)]
     if incident.chart is not None:
         (folder / "chart.svg").write_text(incident.chart.draw(), encoding="utf-8")
-        page.append(f"![{incident.chart.text}](chart.svg)")
+        page.append(f"![{incident.chart!r}](chart.svg)")
     page.append(_format_questions(incident))
     (folder / "symptoms.md").write_text("\n\n".join(page) + "\n", encoding="utf-8")
 

@@ -12,11 +12,13 @@ from kafkagroups.coordinator.messages import Errors
 from kafkagroups.course.small_logs import KeyAndValue, encode_pair
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.log.batch import NO_PRODUCER_ID
 from kafkagroups.log.segment_file import SEGMENT_BYTES, partition_for
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkagroups.records.serde import Record
 from kafkagroups.records.wire import UUID
+
+Producer = tuple[int, int]
+"""The id and the epoch of a producer that commits in transactions."""
 
 
 class IncidentLog(DiskLogs):
@@ -35,36 +37,21 @@ class IncidentLog(DiskLogs):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def commit(
-        self,
-        group: str,
-        offsets: Mapping[str, int],
-        time_ms: int,
-        *,
-        producer_id: int = NO_PRODUCER_ID,
-        producer_epoch: int = 0,
-    ) -> None:
+    def commit(self, group: str, offsets: Mapping[str, int], time_ms: int, producer: Producer | None = None) -> None:
         """Append one batch with a commit for each topic-partition."""
         pairs = []
         for name, offset in offsets.items():
             key = OffsetCommitKey(group, *TopicPartition.parse(name))
-            has_topic_id = self.value_version >= 4 and producer_id == NO_PRODUCER_ID
+            has_topic_id = self.value_version >= 4 and producer is None
             topic_id = make_topic_id(key.topic) if has_topic_id else UUID.default
             value = OffsetCommitValue(offset, -1, "", time_ms, topic_id=topic_id)
             pairs.append(encode_pair(Record(1, key, value, self.value_version)))
-        self.append_pairs(partition_for(group, self.partitions), pairs, time_ms, producer_id, producer_epoch)
+        self.append_pairs(partition_for(group, self.partitions), pairs, time_ms, producer)
 
     def append_pairs(
-        self,
-        partition: int,
-        pairs: Sequence[KeyAndValue],
-        time_ms: int,
-        producer_id: int = NO_PRODUCER_ID,
-        producer_epoch: int = 0,
+        self, partition: int, pairs: Sequence[KeyAndValue], time_ms: int, producer: Producer | None = None
     ) -> None:
-        batch = NewBatch(pairs, time_ms)
-        if producer_id != NO_PRODUCER_ID:
-            batch = NewBatch.of_coordinator(pairs, time_ms, producer_id, producer_epoch)
+        batch = NewBatch.of_coordinator(pairs, time_ms, *producer) if producer else NewBatch(pairs, time_ms)
         error, _ = self._append(partition, batch)
         if error is not Errors.NONE:
             raise UsageError(f"the log refused the batch: {error.name}")

@@ -45,7 +45,5 @@ def write(folder: Path, seed: int) -> None:
                 positions[group] += random.randint(1, 25)
                 topic = group.split("-")[0] + "s"
                 offsets = {f"{topic}-{number}": positions[group] for number in range(GROUPS[group])}
-                if minute >= FIRST_MINUTE.get(group, MINUTES):
-                    log.commit(group, offsets, at_ms, producer_id=PRODUCER_IDS[group], producer_epoch=3)
-                else:
-                    log.commit(group, offsets, at_ms)
+                in_transaction = minute >= FIRST_MINUTE.get(group, MINUTES)
+                log.commit(group, offsets, at_ms, (PRODUCER_IDS[group], 3) if in_transaction else None)

@@ -36,7 +36,8 @@ def list_groups(group_ids: Iterable[str]) -> str:
 
 def count_of(count: int, noun: str) -> str:
     """Return a number with its noun, for example "1 record" or "2 records"."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    ending = "" if count == 1 else "es" if noun.endswith("ch") else "s"
+    return f"{count} {noun}{ending}"
 
 
 def describe_time(ms: int) -> str:

@@ -53,6 +53,11 @@ class ControlType(Enum):
     KRAFT_VOTERS = 6
     UNKNOWN = -1
 
+    @property
+    def text(self) -> str:
+        """Like Kafka's name, but the types that end a transaction are `commit` and `abort`."""
+        return self.name.lower() if self in (ControlType.ABORT, ControlType.COMMIT) else self.name
+
 
 _TYPE_BY_NUMBER = {control_type.value: control_type for control_type in ControlType}
 

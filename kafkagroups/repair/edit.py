@@ -42,6 +42,7 @@ from kafkagroups.groups.modern_group import AnyGroup, ModernGroup
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.groups.replay import LogKeys, read_keys
 from kafkagroups.helpers import parse_whole_number
+from kafkagroups.history.finding import count_of
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.batch import CONTROL, TRANSACTIONAL
 from kafkagroups.log.batches import Damage
@@ -205,13 +206,13 @@ def _delete_group(log: EditedLog, group: str) -> StepResult:
             f"Nothing is appended: the classic coordinator writes no tombstone for group {group}, which has no "
             "committed offset and the generation 0."
         )
-    content = _count(sum(key.startswith(_OFFSET_KEY_START) for key, _ in tombstones), "offset")
+    content = count_of(sum(key.startswith(_OFFSET_KEY_START) for key, _ in tombstones), "offset")
     if deleted.members:
-        members = _count(len(deleted.members), "member")
+        members = count_of(len(deleted.members), "member")
         content += f" and {members}; a running coordinator refuses this (NON_EMPTY_GROUP)"
     verb = "deletes" if len(tombstones) == 1 else "delete"
     what = (
-        f"{_count(len(tombstones), 'tombstone')} of the {log.dialect.coordinator} coordinator {verb} the "
+        f"{count_of(len(tombstones), 'tombstone')} of the {log.dialect.coordinator} coordinator {verb} the "
         f"{deleted.type} group {group} with {content}"
     )
     return _append(log, what, tombstones, base_sequence=_tombstone_sequence(log))
@@ -259,8 +260,8 @@ def _clean(log: EditedLog, now_ms: int) -> StepResult:
     if not result.groups:
         what = "cleans nothing: no dirty record is before the active segment and before the first open transaction"
         return StepResult(f"A pass at {now_ms} ms {what}.", compaction=result)
-    records = _count(result.before.records - result.after.records, "record")
-    size = _count(result.before.bytes - result.after.bytes, "byte")
+    records = count_of(result.before.records - result.after.records, "record")
+    size = count_of(result.before.bytes - result.after.bytes, "byte")
     what = f"A pass at {now_ms} ms removes {records} and {size}. The next pass begins at offset "
     return StepResult(f"{what}{result.next_dirty_offset}.", compaction=result)
 
@@ -287,11 +288,11 @@ def _cut(log: EditedLog, offset: int | None, place: str = "") -> StepResult:
     removed = Removed() if offset is None else log.cut(offset)
     end = log.facts.next_offset
     if removed.first_offset is None:
-        empty = f" {_count(removed.segments, 'empty segment')} deleted." if removed.segments else ""
+        empty = f" {count_of(removed.segments, 'empty segment')} deleted." if removed.segments else ""
         what = f"No batch is cut: none is at {place} or after. The log ends at offset {end}.{empty}"
         return StepResult(what, removed=removed)
     what = (
-        f"Cut at {place}: {_count(removed.batches, 'batch')} with {_count(removed.records, 'record')} removed, "
+        f"Cut at {place}: {count_of(removed.batches, 'batch')} with {count_of(removed.records, 'record')} removed, "
         f"offsets {removed.first_offset} to {removed.last_offset}. The log ends at offset {end}."
     )
     if removed.split is not None:
@@ -304,12 +305,6 @@ def _cut(log: EditedLog, offset: int | None, place: str = "") -> StepResult:
     if without_marker:
         what += f" The cut removed the markers of these producers with open transactions: {', '.join(without_marker)}."
     return StepResult(what, removed.first_offset, removed.last_offset, removed=removed)
-
-
-def _count(number: int, noun: str) -> str:
-    if number == 1:
-        return f"1 {noun}"
-    return f"{number} {noun}es" if noun.endswith("ch") else f"{number} {noun}s"
 
 
 class StepKind(NamedTuple):
@@ -340,36 +335,25 @@ _STEPS = {
 _PARSERS: dict[str, Callable[[str], Any]] = {"group": str, "partition": TopicPartition.parse, "kind": str}
 
 
-class Step(NamedTuple):
-    name: str
-    arguments: dict[str, Any]
-
-    @classmethod
-    def parse(cls, step: tuple[str, str | int | None] | str) -> Step:
-        """Raises UsageError if the text does not have the form of its step."""
-        pair = (step, None) if isinstance(step, str) else step
-        if not isinstance(pair, tuple) or len(pair) != 2:
-            raise UsageError(f"expected a step, for example ('cut', 42), found {step!r}")
-        name, text = pair
-        if name not in _STEPS:
-            raise UsageError(f"no step {name!r}: choose one of {', '.join(_STEPS)}")
-        match = re.fullmatch(_STEPS[name].pattern, "" if text is None else str(text), re.DOTALL)
-        if match is None or (text is None) != (name == "roll"):
-            found = "" if text is None else f", found {text!r}"
-            raise UsageError(f"{name}: expected {_STEPS[name].form}{found}")
-        try:
-            return cls(
-                name,
-                {
-                    argument: None if part is None else _PARSERS.get(argument, parse_whole_number)(part)
-                    for argument, part in match.groupdict().items()
-                },
-            )
-        except UsageError as error:
-            raise UsageError(f"{name}: {error}") from None
-
-    def run(self, log: EditedLog) -> StepResult:
-        return replace(_STEPS[self.name].run(log, **self.arguments), step=self.name)
+def _parse_step(step: tuple[str, str | int | None] | str) -> tuple[str, dict[str, Any]]:
+    """Return the name and the arguments of a step. Raises UsageError if the text does not have the form of its step."""
+    pair = (step, None) if isinstance(step, str) else step
+    if not isinstance(pair, tuple) or len(pair) != 2:
+        raise UsageError(f"expected a step, for example ('cut', 42), found {step!r}")
+    name, text = pair
+    if name not in _STEPS:
+        raise UsageError(f"no step {name!r}: choose one of {', '.join(_STEPS)}")
+    match = re.fullmatch(_STEPS[name].pattern, "" if text is None else str(text), re.DOTALL)
+    if match is None or (text is None) != (name == "roll"):
+        found = "" if text is None else f", found {text!r}"
+        raise UsageError(f"{name}: expected {_STEPS[name].form}{found}")
+    try:
+        return name, {
+            argument: None if part is None else _PARSERS.get(argument, parse_whole_number)(part)
+            for argument, part in match.groupdict().items()
+        }
+    except UsageError as error:
+        raise UsageError(f"{name}: {error}") from None
 
 
 class WriterOptions(TypedDict, total=False):
@@ -440,7 +424,7 @@ def edit(
     >>> [step.step for step in result.steps]
     ['commit', 'roll']
     """
-    parsed_steps = [Step.parse(step) for step in steps]
+    parsed_steps = [_parse_step(step) for step in steps]
     if not parsed_steps:
         raise UsageError("an edit needs at least one step")
     writer = None if coordinator is None and kafka is None else dialect(coordinator, kafka)
@@ -453,7 +437,7 @@ def edit(
     with new_folder(folder) as copy:
         edited = EditedLog(copy, logs[0], writer, kafka)
         try:
-            results = [step.run(edited) for step in parsed_steps]
+            results = [replace(_STEPS[name].run(edited, **arguments), step=name) for name, arguments in parsed_steps]
         finally:
             edited.close()
         segments = tuple(base_offset_of(segment) for segment in edited.open().segments)

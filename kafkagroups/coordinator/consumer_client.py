@@ -163,9 +163,6 @@ class ConsumerProtocolConsumer(SimulatedConsumer):
         else:
             self.crash()
 
-    def _handle_commit_error(self, error: Errors) -> None:
-        """The next heartbeat tells the member what has happened to its membership."""
-
     def _send_again(self) -> None:
         self._ignore_earlier_responses()
         self._sent = {}

@@ -101,9 +101,8 @@ class OffsetRequests(ConsumerGroupRequests):
         group_id = request.group_id
         self.validator.check_group(group_id, "OFFSET_COMMIT")
         self.validator.check_partition(group_id)
-        modern_group = self.manager.find_modern_group(group_id)
+        modern_group = self._find_modern_group(request, offsets)
         if modern_group is not None:
-            self._validate_modern_commit(modern_group, request, offsets)
             return modern_group
         group = self.manager.get_or_create(group_id) if request.generation < 0 else self.manager.get_group(group_id)
         if group is None:
@@ -126,9 +125,8 @@ class OffsetRequests(ConsumerGroupRequests):
             self.manager.get_or_create(group_id)
         self._verify(request)
         self.validator.check_partition(group_id)
-        modern_group = self.manager.find_modern_group(group_id)
+        modern_group = self._find_modern_group(request, offsets)
         if modern_group is not None:
-            self._validate_modern_commit(modern_group, request, offsets)
             return modern_group
         if not is_classic and request.generation >= 0 and self.manager.get_group(group_id) is None:
             raise Refusal(Errors.ILLEGAL_GENERATION)

@@ -174,8 +174,7 @@ class SimulatedConsumer(ABC):
     def _send_again(self) -> None:
         """Prepare to send the request that was lost with the coordinator."""
 
-    @abstractmethod
-    def _handle_commit_error(self, error: Errors) -> None:
+    def _handle_commit_error(self, error: Errors) -> None:  # noqa: B027
         """Handle the error of a commit of a Stable member."""
 
     def _await(self, response: ResponseFuture[Result], handle: Callable[[Result], None]) -> None:

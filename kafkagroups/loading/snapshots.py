@@ -61,7 +61,7 @@ from kafkagroups.log.batches import FoundBatch
 from kafkagroups.log.cleaner import encode_replacement
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.folders import list_folder, open_logs, write_file
-from kafkagroups.log.segment_file import WHOLE_FILE, ByteRange, open_segment, read_segment
+from kafkagroups.log.segment_file import WHOLE_FILE, ByteRange, open_segment
 from kafkagroups.log.segments import Log, Stop
 from kafkagroups.records import releases
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue
@@ -163,7 +163,8 @@ def read_manifest(folder: Path) -> Manifest:
     if not has_snapshot(folder):
         raise UsageError(f"{folder}: no {_MANIFEST} in this folder")
     try:
-        content = json.loads(read_segment(str(path)))
+        with open_segment(str(path)) as file:
+            content = json.loads(file.read())
         found_format = content.get("format") if isinstance(content, dict) else None
         if isinstance(found_format, int) and found_format != FORMAT:
             raise OldSnapshot(f"{folder}: expected a snapshot of format {FORMAT}, found format {found_format}")

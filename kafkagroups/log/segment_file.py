@@ -155,11 +155,6 @@ def open_segment(segment_path: str, folder: str = "", byte_range: ByteRange = WH
         yield SegmentFile(file, segment_path, byte_range, status.st_size, status.st_ino)
 
 
-def read_segment(segment_path: str, folder: str = "", byte_range: ByteRange = WHOLE_FILE) -> bytes:
-    with open_segment(segment_path, folder, byte_range) as file:
-        return file.read()
-
-
 @contextmanager
 def segment_errors(segment_path: str) -> Iterator[None]:
     try:

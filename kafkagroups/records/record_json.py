@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Any
 
 from kafkagroups.errors import UsageError
@@ -131,3 +132,12 @@ def parse_hex(value: Any, field: str) -> bytes:
         return bytes.fromhex(value)
     except (TypeError, ValueError):
         raise UsageError(f"expected an even number of hex digits, found {value!r}", field=field) from None
+
+
+def remove_fields(value: Any, names: Collection[str]) -> Any:
+    """Return JSON without the fields of these names, in any depth."""
+    if isinstance(value, dict):
+        return {name: remove_fields(content, names) for name, content in value.items() if name not in names}
+    if isinstance(value, list | tuple):
+        return [remove_fields(element, names) for element in value]
+    return value

@@ -452,7 +452,7 @@ def _find_rules_of(coordinator: Coordinator, version: Version) -> str | None:
 
 _OFFSET_VALUES: dict[Version, int] = {(3, 4, 1): 4, (2, 1): 3, VERSION_2_1_IV0: 2, (0, 9): 1, (0,): 0}
 _GROUP_VALUES: dict[Version, int] = {(3, 4): 4, (2, 3): 3, VERSION_2_1_IV0: 2, (0, 10, 1): 1, (0, 9): 0, (0,): -1}
-"""The newest value version that a classic coordinator reads, by its first release. A new one reads the first of each."""
+"""The newest value version that a classic coordinator reads, by its first release. A new one reads the first."""
 
 
 def build_dialect(coordinator: Coordinator, version: Version, kafka: str) -> Dialect:

@@ -11,10 +11,11 @@ A marker has the producer epoch of the producer's last batch, and the epoch of t
 producer's last marker, or 0. A higher epoch could make a broker refuse later markers of the real coordinator.
 Source (4.3.1): ProducerAppendInfo.appendEndTxnMarker; OffsetMetadataManager.commitOffset.
 
-A group is deleted with the tombstones that a coordinator writes, in the order of Kafka's code (`_DELETED_TYPES`). The
-classic coordinator writes one for the group only if the log has a record of it; the new one deletes pending commits,
-too. A running coordinator deletes only a group without members. Here, a group with members is deleted as well, with the
-tombstones that Kafka writes when it converts such a group to another type. Three parts are different from Kafka's:
+A group is deleted with the tombstones that a coordinator writes, in the order of Kafka's code (`DELETED_TYPES` in
+coordinator/group_store.py). The classic coordinator writes one for the group only if the log has a record of it; the
+new one deletes pending commits, too. A running coordinator deletes only a group without members. Here, a group with
+members is deleted as well, with the tombstones that Kafka writes when it converts such a group to another type. Three
+parts are different from Kafka's:
 
 - Kafka deletes a resolved regular expression (type 16) when its last member leaves. Here, the tombstone follows those
   of the members.
@@ -40,7 +41,6 @@ from kafkagroups.errors import UsageError
 from kafkagroups.groups.map_orders import hash_map_order, topic_partition_hash
 from kafkagroups.groups.modern_group import AnyGroup, ModernGroup
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.groups.replay import LogKeys, read_keys
 from kafkagroups.helpers import parse_whole_number
 from kafkagroups.history.finding import count_of
 from kafkagroups.loading.load import OpenTopic
@@ -50,30 +50,17 @@ from kafkagroups.log.cleaner import Compaction
 from kafkagroups.log.folders import new_folder, open_logs
 from kafkagroups.log.segment_file import base_offset_of
 from kafkagroups.log.segments import Log, Stop
-from kafkagroups.records.consumer_group import ConsumerGroupRegularExpressionKey
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkagroups.records.releases import Dialect, dialect
 from kafkagroups.records.serde import (
-    RECORD_TYPES,
     ControlType,
     Record,
     encode,
     encode_control_key,
     encode_end_transaction_marker,
 )
-from kafkagroups.records.structs import Message
 from kafkagroups.records.wire import UUID
 from kafkagroups.repair.edited_log import EditedLog, KeyAndValue, Removed, find_topic_id
-
-_REGULAR_EXPRESSION = 16
-_DELETED_TYPES = {
-    "consumer": (8, 7, 6, 5, _REGULAR_EXPRESSION, 4, 3),
-    "share": (14, 13, 12, 10, 15, 11),
-    "streams": (22, 21, 20, 19, 17, 23),
-}
-"""The record types of the tombstones, in their order, by type of group."""
-_TARGETS = (7, 13, 21)
-_MEMBERS = (5, 8, 10, 14, 19, 22)
 
 
 def plan_deletion(log: Log, group_id: str, dialect: Dialect) -> tuple[AnyGroup, list[KeyAndValue]]:
@@ -99,7 +86,9 @@ def plan_deletion(log: Log, group_id: str, dialect: Dialect) -> tuple[AnyGroup, 
         offsets = [*group_store.order_offsets(group.offsets), *group_store.order_offsets(only_pending)]
     tombstones = [_encode_tombstone(group_id, key) for key in offsets]
     if isinstance(group, ModernGroup):
-        tombstones += _delete_modern_group(group, log, dialect)
+        # A target of a member that does not exist would make the load fail at the tombstone of the epoch.
+        records = group_store.build_modern_tombstones(group, targets=group.targets)
+        tombstones += [encode(record) for record in records]
     elif dialect.coordinator == "new" or group.generation > 0:
         _check_pending(group, dialect)
         tombstones.append(encode(group_store.build_group_tombstone(group_id)))
@@ -119,37 +108,6 @@ def _check_pending(group: AnyGroup, dialect: Dialect) -> None:
             "load of the classic coordinator would fail (Unexpected unload of active group); end the transaction first "
             "with a marker"
         )
-
-
-def _delete_modern_group(group: ModernGroup, log: Log, dialect: Dialect) -> list[KeyAndValue]:
-    # A target of a member that does not exist would make the load fail at the tombstone of the epoch.
-    with_targets = dict.fromkeys([*group.members, *group.targets])
-    tombstones: list[KeyAndValue] = []
-    for record_type in _DELETED_TYPES[group.type]:
-        make_key: Callable[..., Message] = RECORD_TYPES[record_type].key
-        keys: Iterable[Message]
-        if record_type == _REGULAR_EXPRESSION:
-            keys = _find_expressions(log, group.group_id, dialect) if group.members else ()
-        elif record_type in (*_TARGETS, *_MEMBERS):
-            member_ids = with_targets if record_type in _TARGETS else group.members
-            keys = [make_key(group.group_id, member_id) for member_id in member_ids]
-        else:
-            keys = [make_key(group.group_id)]
-        tombstones += [encode(Record(record_type, key, None, None)) for key in keys]
-    return tombstones
-
-
-def _find_expressions(log: Log, group_id: str, dialect: Dialect) -> Iterable[Message]:
-    expressions: dict[bytes | None, Message] = {}
-    keys = LogKeys(dialect)
-    for batch in log:
-        for name, key, record in read_keys(batch, keys):
-            content = key.decoded.content
-            if name == group_id and isinstance(content, ConsumerGroupRegularExpressionKey):
-                expressions.pop(record.key, None)
-                if record.value is not None:
-                    expressions[record.key] = content
-    return expressions.values()
 
 
 def _encode_tombstone(group_id: str, partition: TopicPartition) -> KeyAndValue:
@@ -292,7 +250,7 @@ def _cut(log: EditedLog, offset: int | None, place: str = "") -> StepResult:
         what = f"No batch is cut: none is at {place} or after. The log ends at offset {end}.{empty}"
         return StepResult(what, removed=removed)
     what = (
-        f"Cut at {place}: {count_of(removed.batches, 'batch')} with {count_of(removed.records, 'record')} removed, "
+        f"Cut at {place}: {count_of(removed.batches, 'batch', 'es')} with {count_of(removed.records, 'record')} removed, "
         f"offsets {removed.first_offset} to {removed.last_offset}. The log ends at offset {end}."
     )
     if removed.split is not None:

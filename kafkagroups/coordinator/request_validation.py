@@ -137,10 +137,8 @@ class RequestValidator:
     def _exists(self, partition: TopicPartition) -> bool:
         if self.topics is None:
             return True
-        partition_count = self.topics.get(partition.topic)
-        if partition_count is None:
-            return False
-        return self.settings.is_before(2, 0) or 0 <= partition.partition < partition_count
+        is_possible = self.settings.is_before(2, 0) or 0 <= partition.partition < self.topics.get(partition.topic, 0)
+        return partition.topic in self.topics and is_possible
 
     # Members
 

@@ -58,12 +58,9 @@ from kafkagroups.log.segments import WHOLE_LOG, Log, Notes, RecordRange, batches
 from kafkagroups.records import consumer_protocol
 from kafkagroups.records.group_metadata import GroupMetadataValue, MemberMetadata
 from kafkagroups.records.record_json import key_to_json, remove_fields, value_to_json
-from kafkagroups.records.releases import Dialect, build_dialect
+from kafkagroups.records.releases import Dialect, Version, build_dialect
 from kafkagroups.records.serde import DecodedKey, Record, UnknownContent, decode, decode_key, decode_with_key
 from kafkagroups.records.structs import Message, read_message, to_json
-
-Version = tuple[int, ...]
-"""A Kafka version as numbers: (3, 9, 2)."""
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 

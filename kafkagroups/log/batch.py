@@ -525,9 +525,8 @@ def parse_messages(batch: Batch) -> tuple[LogRecord, ...]:
 
 def _convert_message(message: LogRecord, first_offset: int, append_time: int | None) -> LogRecord:
     offset = to_int64(first_offset + message.offset)
-    if append_time is None or message.magic == 0:
-        return msgspec.structs.replace(message, offset=offset)
-    return msgspec.structs.replace(message, offset=offset, timestamp=append_time)
+    timestamp = message.timestamp if append_time is None or message.magic == 0 else append_time
+    return msgspec.structs.replace(message, offset=offset, timestamp=timestamp)
 
 
 def _parse_message_set(data: bytes) -> Iterator[LogRecord]:

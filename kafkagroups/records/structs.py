@@ -75,7 +75,7 @@ def field(
 ) -> Any:
     """Declare a field of a message. If its annotation ends with `| None`, the field can be null.
 
-    `versions` are the message versions that have the field, such as "3+", "1" or "0-2", and `since` is the first Kafka
+    `versions` are the message versions that have the field, such as "3+" or "1", and `since` is the first Kafka
     version that has it. Without `default`, the field has the default of its wire type.
 
     A field needs `since` if the message version did not change when it was added: tagged fields, and the fields that
@@ -89,13 +89,12 @@ def field(
 
 
 def parse_versions(text: str) -> range:
-    """Return the versions in a text: "3+" is 3 and above, "0-2" is 0 to 2, "1" is only 1, "none" is empty."""
+    """Return the versions in a text: "3+" is 3 and above, "1" is only 1, "none" is empty."""
     if text == "none":
         return range(0)
     if text.endswith("+"):
         return range(int(text[:-1]), LARGEST_VERSION + 1)
-    first, _, last = text.partition("-")
-    return range(int(first), int(last or first) + 1)
+    return range(int(text), int(text) + 1)
 
 
 class Declaration(NamedTuple):

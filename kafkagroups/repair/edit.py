@@ -249,8 +249,9 @@ def _cut(log: EditedLog, offset: int | None, place: str = "") -> StepResult:
         empty = f" {count_of(removed.segments, 'empty segment')} deleted." if removed.segments else ""
         what = f"No batch is cut: none is at {place} or after. The log ends at offset {end}.{empty}"
         return StepResult(what, removed=removed)
+    batches = count_of(removed.batches, "batch", "es")
     what = (
-        f"Cut at {place}: {count_of(removed.batches, 'batch', 'es')} with {count_of(removed.records, 'record')} removed, "
+        f"Cut at {place}: {batches} with {count_of(removed.records, 'record')} removed, "
         f"offsets {removed.first_offset} to {removed.last_offset}. The log ends at offset {end}."
     )
     if removed.split is not None:

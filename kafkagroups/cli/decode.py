@@ -10,10 +10,10 @@ from contextlib import suppress
 from typing import Any
 
 from kafkagroups.cli import options
-from kafkagroups.cli.options import Options, parse_hex, parse_json
+from kafkagroups.cli.options import Options, parse_json
 from kafkagroups.cli.output import print_error, print_json, print_line, print_table
 from kafkagroups.errors import InvalidRecord, UsageError
-from kafkagroups.records.record_json import from_json, to_json
+from kafkagroups.records.record_json import from_json, parse_hex, to_json
 from kafkagroups.records.releases import Dialect, rules_to_json
 from kafkagroups.records.serde import encode
 from kafkagroups.records.spans import Span, annotate, decode, split_before_error
@@ -107,8 +107,8 @@ def run(args: Options) -> int:
     def decode_row(row: Any) -> dict[str, Any]:
         if not isinstance(row, dict) or "key_hex" not in row:
             raise UsageError('expected {"key_hex": …, "value_hex": …}')
-        key = parse_hex(row["key_hex"], "key_hex")
-        value = parse_hex(row.get("value_hex"), "value_hex")
+        names = ("key_hex", "value_hex")
+        key, value = (None if row.get(name) is None else parse_hex(row[name], name) for name in names)
         record = decode(key, value, dialect, strict=args.strict)
         return {**to_json(record, dialect), **rules_to_json(dialect.rules_of)}
 

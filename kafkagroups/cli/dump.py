@@ -222,9 +222,7 @@ class _Printer:
         facts: dict[str, Collection[object]] = {"tombstones": [log_record.value is None]}
         try:
             if batch.is_control:
-                name = decode_control_key(log_record.key).name
-                # The names of markers are in lower case, and other control types in upper case.
-                row["control"] = name.lower() if name in ("COMMIT", "ABORT") else name
+                row["control"] = decode_control_key(log_record.key).text
                 facts = {}
             else:
                 key = decode_key(log_record.key, self.dialect)

@@ -310,16 +310,6 @@ def list_errors(error: UsageError | InvalidRecord) -> list[str]:
     return [str(deviation) for deviation in deviations] or [str(error)]
 
 
-def parse_hex(text: object, name: str) -> bytes | None:
-    """Raises UsageError that names the argument `name`."""
-    if text is None:
-        return None
-    try:
-        return bytes.fromhex(text)  # type: ignore[arg-type]  # Something else than a text raises TypeError.
-    except (TypeError, ValueError):
-        raise UsageError(f"{name}: expected an even number of hex digits, found {text!r}") from None
-
-
 def find_connection(args: Options) -> dict[str, Any]:
     """Raises UsageError if the password file is unreadable."""
     login = (args.security_protocol, args.sasl_mechanism, args.user, _read_password(args.password_file))

@@ -19,7 +19,6 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from datetime import datetime, timedelta
-from functools import lru_cache
 from itertools import takewhile, zip_longest
 from typing import Any, TextIO, cast
 
@@ -97,7 +96,6 @@ def wrap(text: str, width: int, indent: str = "") -> list[str]:
     )
 
 
-@lru_cache(maxsize=1024)
 def format_time(ms: int) -> str:
     """A time (ms since 1970) in UTC without the milliseconds; "" for a negative number, which means no time.
 
@@ -106,7 +104,6 @@ def format_time(ms: int) -> str:
     return "" if ms < 0 else format_time_ms(ms).removesuffix(" ms").partition(".")[0]
 
 
-@lru_cache(maxsize=1024)
 def format_time_ms(ms: int) -> str:
     if ms < 0:
         return "no time"

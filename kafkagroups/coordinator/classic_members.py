@@ -145,14 +145,7 @@ class ConvertibleGroups(ConsumerGroups):
         `replaced_ids` are the new member ids of replaced static members, by their old ids.
         """
         group_id = group.group_id
-        classic = ClassicGroup(
-            group_id,
-            self.settings.version,
-            self.clock.now_ms,
-            generation=group.group_epoch,
-            protocol_type=CONSUMER,
-        )
-        self._add_members(classic, group, members, replaced_ids or {})
+        classic = self._build_classic(group, members, replaced_ids or {})
         assignments = {member.member_id: member.assignment for member in classic.members.values()}
         records += group_store.build_modern_tombstones(group, replaced_ids)
         records.append(self.store.build_group_record(classic, assignments))
@@ -170,14 +163,17 @@ class ConvertibleGroups(ConsumerGroups):
 
         self.store.after_write.append(start_classic_group)
 
-    def _add_members(
-        self,
-        classic: ClassicGroup,
-        group: ModernGroup,
-        members: Collection[ConsumerMember],
-        replaced_ids: Mapping[str, str],
-    ) -> None:
-        """Give the new classic group these members of the consumer group, with their targets as assignments."""
+    def _build_classic(
+        self, group: ModernGroup, members: Collection[ConsumerMember], replaced_ids: Mapping[str, str]
+    ) -> ClassicGroup:
+        """Return a classic group with these members of the consumer group, with their targets as assignments."""
+        classic = ClassicGroup(
+            group.group_id,
+            self.settings.version,
+            self.clock.now_ms,
+            generation=group.group_epoch,
+            protocol_type=CONSUMER,
+        )
         by_id = {member.member_id: member for member in members}
         old_ids = {new_id: old_id for old_id, new_id in replaced_ids.items()}
         joining = [member_id for member_id in by_id if member_id in old_ids]
@@ -190,6 +186,7 @@ class ConvertibleGroups(ConsumerGroups):
         for member in classic.members.values():
             target = find_target(group, old_ids.get(member.member_id, member.member_id))
             member.assignment = encode_target(self.image, target, member.find_metadata(classic.protocol))
+        return classic
 
     # Requests of classic members to a consumer group
 

@@ -40,9 +40,6 @@ class ConsumerProtocolConsumer(SimulatedConsumer):
     """
 
     assignor: str | None = None
-    group_instance_id: str | None = None
-    rebalance_timeout_ms: int = 300_000
-    member_id: str = ""
     member_epoch: int = messages.JOIN_EPOCH
     target: tuple[TopicPartition, ...] = ()
     _topic_ids: dict[str, str] = field(default_factory=dict)
@@ -118,14 +115,10 @@ class ConsumerProtocolConsumer(SimulatedConsumer):
             has_target = self.state is not ConsumerState.JOINING and set(self.target) == set(self.positions)
             self.state = ConsumerState.STABLE if has_target else ConsumerState.RECONCILING
 
-    def request_commit(self, offsets: Mapping[TopicPartition, messages.OffsetCommit]) -> ResponseFuture[CommitErrors]:
-        return self.coordinator.offset_commit(
-            self.group_id,
-            offsets,
-            generation=self.member_epoch,
-            member_id=self.member_id,
-            group_instance_id=self.group_instance_id,
-        )
+    def request_commit(
+        self, offsets: Mapping[TopicPartition, messages.OffsetCommit], generation: int | None = None
+    ) -> ResponseFuture[CommitErrors]:
+        return super().request_commit(offsets, self.member_epoch if generation is None else generation)
 
     def _heartbeat(self, epoch: int, **fields: Any) -> ResponseFuture[messages.ConsumerHeartbeatResult]:
         return self.coordinator.consumer_group_heartbeat(
@@ -169,9 +162,6 @@ class ConsumerProtocolConsumer(SimulatedConsumer):
             self.state = ConsumerState.JOINING
         else:
             self.crash()
-
-    def _handle_commit_error(self, error: Errors) -> None:
-        """The next heartbeat tells the member what has happened to its membership."""
 
     def _send_again(self) -> None:
         self._ignore_earlier_responses()

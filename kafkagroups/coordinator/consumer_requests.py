@@ -271,26 +271,24 @@ class ConsumerGroupRequests(Requests):
 
     # Offsets of groups of a new type
 
-    def _validate_modern_commit(
-        self,
-        group: ModernGroup,
-        request: messages.CommitRequest,
-        offsets: Mapping[TopicPartition, messages.OffsetCommit],
-    ) -> None:
-        """Raise Refusal unless the commit is accepted.
+    def _find_modern_group(
+        self, request: messages.CommitRequest, offsets: Mapping[TopicPartition, messages.OffsetCommit]
+    ) -> ModernGroup | None:
+        """Return the group of a commit; None if it is not of a new type. Raises Refusal if the commit is refused.
 
         Members of the new protocols may commit since version 9, the first that supports GROUP_ID_NOT_FOUND. An older
         epoch is accepted if the member has had all partitions since then.
         """
+        group = self.manager.find_modern_group(request.group_id)
         epoch = request.generation
         member_id = request.member_id
-        if group.type == "share":
+        if group is not None and group.type == "share":
             raise Refusal(Errors.GROUP_ID_NOT_FOUND)
-        if epoch < 0 and not group.members:
-            return
+        if group is None or (epoch < 0 and not group.members):
+            return group
         is_transactional = isinstance(request, messages.TxnOffsetCommitRequest)
         if is_transactional and epoch == -1 and not member_id and request.group_instance_id is None:
-            return
+            return group
         member = _find_modern_member(group, member_id)
         is_old = isinstance(request, messages.OffsetCommitRequest) and not request.supports_group_not_found
         if is_old and not member.uses_classic_protocol:
@@ -299,10 +297,11 @@ class ConsumerGroupRequests(Requests):
             limit = self.settings.offset_metadata_max_bytes
             partitions = [each for each, offset in offsets.items() if utf16_length(offset.metadata or "") <= limit]
             if self._has_had(group, member_id, epoch, partitions):
-                return
+                return group
         if isinstance(request, messages.TxnOffsetCommitRequest) and not request.supports_stale_epoch:
             _check_epoch(member, epoch, Errors.ILLEGAL_GENERATION)
         _check_epoch(member, epoch)
+        return group
 
     def _has_had(self, group: ModernGroup, member_id: str, epoch: int, partitions: Sequence[TopicPartition]) -> bool:
         subtopologies = group.subtopologies_by_topic()

@@ -159,13 +159,12 @@ class GroupCoordinator(MemberRequests, OffsetRequests):
             errors = {group_id: find_error(self._collect_empty, group_id, deleted_groups) for group_id in group_ids}
             return Result(errors, self.manager.delete_groups(deleted_groups))
 
-        def wait() -> Result[dict[str, Errors]]:
-            return Result({})
+        nothing: Result[dict[str, Errors]] = Result({})
 
         def delete_unless_refused(refused: dict[str, Errors]) -> ResponseFuture[dict[str, Errors]]:
             return ResponseFuture.of(refused) if refused else self.manager.write(group_ids[0], delete, refuse)
 
-        return self.manager.write(group_ids[0], wait, refuse).bind(delete_unless_refused)
+        return self.manager.write(group_ids[0], lambda: nothing, refuse).bind(delete_unless_refused)
 
     def _collect_empty(self, group_id: str, deleted_groups: list[LivingGroup]) -> None:
         group = self.validator.find_group(group_id)

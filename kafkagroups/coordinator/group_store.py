@@ -39,8 +39,15 @@ from kafkagroups.records.written_versions import value_version
 
 OFFSET_RECORD_TYPE = 1
 GROUP_RECORD_TYPE = 2
-_TYPES_OF_EMPTY_GROUP = {"share": (12, 15, 11), "streams": (20, 17, 23)}
-"""The types of the tombstones that delete an Empty group, in Kafka's order."""
+_PATTERN_TYPE = 16
+DELETED_TYPES = {
+    "consumer": (8, 7, 6, 5, _PATTERN_TYPE, 4, 3),
+    "share": (14, 13, 12, 10, 15, 11),
+    "streams": (22, 21, 20, 19, 17, 23),
+}
+"""The record types of the tombstones that delete a group, in Kafka's order, by type of group."""
+_TARGET_TYPES = (7, 13, 21)
+_MEMBER_TYPES = (5, 8, 10, 14, 19, 22)
 
 
 def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> Record:
@@ -77,27 +84,22 @@ def removal_records(group_id: str, member_id: str) -> list[Record]:
     return [_build(record_type, (group_id, member_id), None) for record_type in (8, 7, 5)]
 
 
-def build_modern_tombstones(group: ModernGroup, renamed: Mapping[str, str] | None = None) -> list[Record]:
-    """Return the tombstones that delete a consumer group, or an Empty share or streams group.
+def build_modern_tombstones(
+    group: ModernGroup, renamed: Mapping[str, str] | None = None, targets: Iterable[str] = ()
+) -> list[Record]:
+    """Return the tombstones that delete a group and its members.
 
-    `renamed` are the new ids of members that were replaced.
+    `renamed` are the new ids of members that were replaced, and `targets` further ids of members with a target.
     """
     group_id = group.group_id
-    if group.type != "consumer":
-        return [_build(record_type, (group_id,), None) for record_type in _TYPES_OF_EMPTY_GROUP[group.type]]
     member_ids = [(renamed or {}).get(member_id, member_id) for member_id in group.ordered_member_ids()]
-
-    def of_members(record_type: int) -> Iterable[Record]:
-        return (_build(record_type, (group_id, member_id), None) for member_id in member_ids)
-
+    targeted_ids = list(dict.fromkeys([*member_ids, *targets]))
+    names = dict.fromkeys(_MEMBER_TYPES, member_ids) | dict.fromkeys(_TARGET_TYPES, targeted_ids)
+    names[_PATTERN_TYPE] = list(group.resolved)
     return [
-        *of_members(8),
-        *of_members(7),
-        _build(6, (group_id,), None),
-        *of_members(5),
-        *(pattern_record(group_id, pattern, None) for pattern in group.resolved),
-        _build(4, (group_id,), None),
-        _build(3, (group_id,), None),
+        _build(record_type, key, None)
+        for record_type in DELETED_TYPES[group.type]
+        for key in ([(group_id, name) for name in names[record_type]] if record_type in names else [(group_id,)])
     ]
 
 

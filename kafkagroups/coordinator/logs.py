@@ -12,7 +12,7 @@ Source: ReplicaManager.appendRecords, ProducerAppendInfo.checkProducerEpoch, Lea
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -131,6 +131,7 @@ def ignore_append(partition: int, first_offset: int, last_offset: int) -> None:
     """Ignore the append, for callers that need no listener."""
 
 
+@dataclass(eq=False)
 class DiskLogs:
     """The partition folders `__consumer_offsets-N` in `folder`, in Kafka's batch format 2. Appends are answered at
     once.
@@ -141,25 +142,16 @@ class DiskLogs:
     a segment file, and `on_append` is called after each successful append, as `AppendListener` describes.
     """
 
-    def __init__(
-        self,
-        folder: str | Path,
-        compression: CompressionType = CompressionType.NONE,
-        *,
-        fences_producers: bool = True,
-        max_message_bytes: int = 1_048_588,
-        segment_bytes: int = SEGMENT_BYTES,
-        on_append: AppendListener = ignore_append,
-    ) -> None:
-        self.folder = Path(folder)
-        self.compression = compression
-        self.fences_producers = fences_producers
-        self.max_message_bytes = max_message_bytes
-        self.segment_bytes = segment_bytes
-        self.on_append = on_append
-        self._writers: dict[int, LogWriter] = {}
-        # The keys are (partition, producer id).
-        self._newest_producer_epochs: dict[tuple[int, int], int] = {}
+    folder: str | Path
+    compression: CompressionType = CompressionType.NONE
+    _: KW_ONLY
+    fences_producers: bool = True
+    max_message_bytes: int = 1_048_588
+    segment_bytes: int = SEGMENT_BYTES
+    on_append: AppendListener = ignore_append
+    _writers: dict[int, LogWriter] = field(default_factory=dict)
+    # The keys are (partition, producer id).
+    _newest_producer_epochs: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def magic(self, partition: int) -> int | None:
         return 2
@@ -203,7 +195,7 @@ class DiskLogs:
         return Errors.NONE, first_offset
 
     def _partition_folder(self, partition: int) -> Path:
-        return self.folder / f"__consumer_offsets-{partition}"
+        return Path(self.folder, f"__consumer_offsets-{partition}")
 
     def _open_writer(self, partition: int) -> LogWriter:
         if partition not in self._writers:

@@ -22,6 +22,7 @@ import msgspec
 from kafkagroups.groups.group import CONSUMER
 from kafkagroups.groups.living_groups import ClassicGroup, ClassicMember
 from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.records.structs import camel_case
 
 
 class Errors(IntEnum):
@@ -177,9 +178,7 @@ JSON_NAMES = {
 
 def json_name(name: str, **own_names: str) -> str:
     """Return the name of a field in JSON. `own_names` are names that other messages do not use."""
-    first, *others = name.split("_")
-    camel_case = first + "".join(map(str.capitalize, others))
-    return own_names.get(name) or JSON_NAMES.get(name, camel_case)
+    return own_names.get(name) or JSON_NAMES.get(name) or camel_case(name)
 
 
 class Message(msgspec.Struct, frozen=True, rename=json_name):
@@ -402,15 +401,13 @@ def build_sync_result(group: ClassicGroup, member: ClassicMember) -> SyncGroupRe
 
 
 def answer_join(member: ClassicMember, result: JoinGroupResult) -> None:
-    callback = member.awaiting_join
-    member.awaiting_join = None
+    callback, member.awaiting_join = member.awaiting_join, None
     if callback is not None:
         callback(result)
 
 
 def answer_sync(member: ClassicMember, result: SyncGroupResult) -> None:
-    callback = member.awaiting_sync
-    member.awaiting_sync = None
+    callback, member.awaiting_sync = member.awaiting_sync, None
     if callback is not None:
         callback(result)
 

@@ -101,9 +101,8 @@ class OffsetRequests(ConsumerGroupRequests):
         group_id = request.group_id
         self.validator.check_group(group_id, "OFFSET_COMMIT")
         self.validator.check_partition(group_id)
-        modern_group = self.manager.find_modern_group(group_id)
+        modern_group = self._find_modern_group(request, offsets)
         if modern_group is not None:
-            self._validate_modern_commit(modern_group, request, offsets)
             return modern_group
         group = self.manager.get_or_create(group_id) if request.generation < 0 else self.manager.get_group(group_id)
         if group is None:
@@ -126,9 +125,8 @@ class OffsetRequests(ConsumerGroupRequests):
             self.manager.get_or_create(group_id)
         self._verify(request)
         self.validator.check_partition(group_id)
-        modern_group = self.manager.find_modern_group(group_id)
+        modern_group = self._find_modern_group(request, offsets)
         if modern_group is not None:
-            self._validate_modern_commit(modern_group, request, offsets)
             return modern_group
         if not is_classic and request.generation >= 0 and self.manager.get_group(group_id) is None:
             raise Refusal(Errors.ILLEGAL_GENERATION)
@@ -188,17 +186,6 @@ class OffsetRequests(ConsumerGroupRequests):
     def _build_offsets(
         self, commits: _Commits, first_with_topic_id: Version, retention_ms: int = -1
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        has_topic_id = self.settings.version >= first_with_topic_id
-        return {
-            partition: self._build_offset(
-                offset, retention_ms, self.validator.topic_ids.get(partition.topic) if has_topic_id else None
-            )
-            for partition, offset in commits.items()
-        }
-
-    def _build_offset(
-        self, offset: messages.OffsetCommit, retention_ms: int, topic_id: str | None
-    ) -> OffsetAndMetadata:
         """`retention_ms` is -1 if the client sent none.
 
         - Since 2.1: expire timestamp = now + client's retention time; None if the client sent no retention time.
@@ -207,24 +194,28 @@ class OffsetRequests(ConsumerGroupRequests):
         A sum beyond 64 bits wraps around, as in Java.
         """
         now_ms = self.clock.now_ms
-        timestamp_ms = now_ms if offset.timestamp == -1 else offset.timestamp
-        if self.settings.is_at_least(2, 1):
-            commit_timestamp = timestamp_ms
-            expire_timestamp = None if retention_ms == -1 else to_int64(now_ms + retention_ms)
-        else:
-            commit_timestamp = now_ms
-            kept_ms = self.settings.offsets_retention_ms if retention_ms == -1 else retention_ms
-            expire_timestamp = to_int64(timestamp_ms + kept_ms)
-        return OffsetAndMetadata(
-            offset.offset,
-            offset.metadata or "",
-            commit_timestamp,
-            offset.leader_epoch,
-            expire_timestamp,
-            topic_id=topic_id,
-            record_offset=NOT_APPENDED,
-            batch_offset=NOT_APPENDED,
-        )
+        topic_ids = self.validator.topic_ids if self.settings.version >= first_with_topic_id else {}
+        built = {}
+        for partition, offset in commits.items():
+            timestamp_ms = now_ms if offset.timestamp == -1 else offset.timestamp
+            if self.settings.is_at_least(2, 1):
+                commit_timestamp = timestamp_ms
+                expire_timestamp = None if retention_ms == -1 else to_int64(now_ms + retention_ms)
+            else:
+                commit_timestamp = now_ms
+                kept_ms = self.settings.offsets_retention_ms if retention_ms == -1 else retention_ms
+                expire_timestamp = to_int64(timestamp_ms + kept_ms)
+            built[partition] = OffsetAndMetadata(
+                offset.offset,
+                offset.metadata or "",
+                commit_timestamp,
+                offset.leader_epoch,
+                expire_timestamp,
+                topic_id=topic_ids.get(partition.topic),
+                record_offset=NOT_APPENDED,
+                batch_offset=NOT_APPENDED,
+            )
+        return built
 
     # Deletions and expiry
 

@@ -173,25 +173,21 @@ class PartitionRuntime:
                 self.shard.revert(0)
                 return ResponseFuture.of(Errors.UNKNOWN_SERVER_ERROR)
         append = self._add_append(len(records))
-        answer: ResponseFuture[Errors] = ResponseFuture()
-        append.waiting.append(answer)
+        answer = self._await(append)
         self.store.logs.append(self.partition, batch, partial(self._answer, append))
-        return self._limit_time(answer)
+        return answer
 
     def _apply(self, batch: NewBatch) -> None:
         self.shard.apply_new(parse_record_batch(batch.encode(self.next_offset), 0), self._keys)
 
     def _await_last_append(self) -> ResponseFuture[Errors]:
-        if not self._unconfirmed:
-            return ResponseFuture.of(Errors.NONE)
-        answer: ResponseFuture[Errors] = ResponseFuture()
-        self._unconfirmed[-1].waiting.append(answer)
-        return self._limit_time(answer)
+        return self._await(self._unconfirmed[-1]) if self._unconfirmed else ResponseFuture.of(Errors.NONE)
 
-    def _limit_time(self, answer: ResponseFuture[Errors]) -> ResponseFuture[Errors]:
-        if not answer.done:
-            timer = self.clock.after(COMMIT_TIMEOUT_MS, partial(answer.complete, Errors.REQUEST_TIMED_OUT))
-            answer.then(lambda error: timer.cancel())
+    def _await(self, append: _Append) -> ResponseFuture[Errors]:
+        answer: ResponseFuture[Errors] = ResponseFuture()
+        append.waiting.append(answer)
+        timer = self.clock.after(COMMIT_TIMEOUT_MS, partial(answer.complete, Errors.REQUEST_TIMED_OUT))
+        answer.then(lambda error: timer.cancel())
         return answer
 
     def _add_append(self, record_count: int, *, is_marker: bool = False) -> _Append:

@@ -20,6 +20,7 @@ from kafkagroups.coordinator.consumer_requests import DescribedConsumer, Describ
 from kafkagroups.coordinator.coordinator import GroupCoordinator
 from kafkagroups.coordinator.messages import CommitErrors, Errors, Message, ResponseFuture
 from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.records.record_json import remove_fields
 
 Json = dict[str, Any]
 Answer = ResponseFuture[Json]
@@ -472,12 +473,4 @@ def handle(coordinator: GroupCoordinator, request: Request) -> Answer:
     first_versions = FIRST_VERSION_BY_API_AND_FIELD.get(request.api, {})
     missing_fields = {name for name, version in first_versions.items() if request.version < version} | {"topicNames"}
     answer = HANDLERS[request.api](coordinator, request)
-    return answer.map(lambda response: _remove_fields({"throttleTimeMs": 0, **response}, missing_fields))
-
-
-def _remove_fields(value: Any, names: set[str]) -> Any:
-    if isinstance(value, dict):
-        return {name: _remove_fields(field, names) for name, field in value.items() if name not in names}
-    if isinstance(value, list | tuple):
-        return [_remove_fields(element, names) for element in value]
-    return value
+    return answer.map(lambda response: remove_fields({"throttleTimeMs": 0, **response}, missing_fields))

@@ -71,10 +71,6 @@ def allow_all(operation: str, resource_type: str, name: str) -> bool:
     return True
 
 
-def verify_all(transactional_id: str, producer_id: int, producer_epoch: int, partition: int) -> Errors:
-    return Errors.NONE
-
-
 class RequestValidator:
     """The checks of one coordinator. Each raises Refusal with the error with which the request is refused."""
 
@@ -84,7 +80,7 @@ class RequestValidator:
         self.topics = surroundings.get("topics")
         self.topic_ids = surroundings.get("topic_ids", {})
         self.authorize = surroundings.get("authorize", allow_all)
-        self.verify = surroundings.get("verify", verify_all)
+        self.verify: TransactionVerifier = surroundings.get("verify", lambda *_: Errors.NONE)
         zookeeper = surroundings.get("zookeeper")
         self.zookeeper = {} if zookeeper is None else zookeeper
         self.is_running = True
@@ -141,10 +137,8 @@ class RequestValidator:
     def _exists(self, partition: TopicPartition) -> bool:
         if self.topics is None:
             return True
-        partition_count = self.topics.get(partition.topic)
-        if partition_count is None:
-            return False
-        return self.settings.is_before(2, 0) or 0 <= partition.partition < partition_count
+        is_possible = self.settings.is_before(2, 0) or 0 <= partition.partition < self.topics.get(partition.topic, 0)
+        return partition.topic in self.topics and is_possible
 
     # Members
 

@@ -99,6 +99,10 @@ class SimulatedConsumer(ABC):
     topics: Sequence[str]
     partitions: Mapping[str, int]
     _: KW_ONLY
+    group_instance_id: str | None = None
+    rebalance_timeout_ms: int = 300_000
+    member_id: str = ""
+    generation: int = -1
     state: ConsumerState = ConsumerState.JOINING
     waiting_for: str = ""
     positions: dict[TopicPartition, int] = field(default_factory=dict)
@@ -121,9 +125,17 @@ class SimulatedConsumer(ABC):
     def leave(self) -> None:
         """Close the consumer."""
 
-    @abstractmethod
-    def request_commit(self, offsets: Mapping[TopicPartition, messages.OffsetCommit]) -> ResponseFuture[CommitErrors]:
-        """Send an OffsetCommit as this member."""
+    def request_commit(
+        self, offsets: Mapping[TopicPartition, messages.OffsetCommit], generation: int | None = None
+    ) -> ResponseFuture[CommitErrors]:
+        """Commit offsets. `generation` is that of the member, unless it is given."""
+        return self.coordinator.offset_commit(
+            self.group_id,
+            offsets,
+            generation=self.generation if generation is None else generation,
+            member_id=self.member_id,
+            group_instance_id=self.group_instance_id,
+        )
 
     def commit(self) -> None:
         """Commit the positions. `committed` gets them when the coordinator has confirmed them."""
@@ -162,8 +174,7 @@ class SimulatedConsumer(ABC):
     def _send_again(self) -> None:
         """Prepare to send the request that was lost with the coordinator."""
 
-    @abstractmethod
-    def _handle_commit_error(self, error: Errors) -> None:
+    def _handle_commit_error(self, error: Errors) -> None:  # noqa: B027
         """Handle the error of a commit of a Stable member."""
 
     def _await(self, response: ResponseFuture[Result], handle: Callable[[Result], None]) -> None:
@@ -189,12 +200,8 @@ class Consumer(SimulatedConsumer):
     """
 
     assignors: Sequence[str] = ("range",)
-    group_instance_id: str | None = None
     session_timeout_ms: int = 45_000
-    rebalance_timeout_ms: int = 300_000
     protocol_version: int = NEWEST_LAYOUT_VERSION
-    member_id: str = ""
-    generation: int = -1
     _join_result: messages.JoinGroupResult | None = None
 
     @property
@@ -306,17 +313,6 @@ class Consumer(SimulatedConsumer):
         )
         response.then(handle)
         return response
-
-    def request_commit(
-        self, offsets: Mapping[TopicPartition, messages.OffsetCommit], generation: int | None = None
-    ) -> ResponseFuture[CommitErrors]:
-        return self.coordinator.offset_commit(
-            self.group_id,
-            offsets,
-            generation=self.generation if generation is None else generation,
-            member_id=self.member_id,
-            group_instance_id=self.group_instance_id,
-        )
 
     def request_leave(self) -> ResponseFuture[messages.LeaveGroupResult]:
         return self.coordinator.leave_group(

@@ -99,7 +99,7 @@ class GroupLife:
                 tuple(topics),
                 SHOP_TOPICS,
                 tuple(protocols),
-                instance,
+                group_instance_id=instance,
                 session_timeout_ms=round(session_s * 1000),
                 rebalance_timeout_ms=round(rebalance_s * 1000),
                 protocol_version=1,

@@ -34,9 +34,9 @@ def list_groups(group_ids: Iterable[str]) -> str:
     return list_names(sorted(group_ids), LISTED_GROUPS)
 
 
-def count_of(count: int, noun: str) -> str:
+def count_of(count: int, noun: str, ending: str = "s") -> str:
     """Return a number with its noun, for example "1 record" or "2 records"."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}{ending}"
 
 
 def describe_time(ms: int) -> str:

@@ -24,13 +24,13 @@ import re
 from collections.abc import Iterator
 
 from kafkagroups.errors import BadBytes, UsageError
-from kafkagroups.kafka_tools.formatters import ToolCrashed, Version, format_json_pair, format_nullable, format_text_pair
+from kafkagroups.kafka_tools.formatters import ToolCrashed, format_json_pair, format_nullable, format_text_pair
 from kafkagroups.log.batch import Batch, LogRecord
 from kafkagroups.log.batches import parse_batch
 from kafkagroups.log.compression import CompressionType
 from kafkagroups.log.segment_file import Frame, FrameState, SegmentFile, open_segment, read_frames
 from kafkagroups.log.segments import WHOLE_LOG, Log, RecordRange
-from kafkagroups.records.releases import Dialect, build_dialect
+from kafkagroups.records.releases import Dialect, Version, build_dialect
 from kafkagroups.records.serde import ControlType, decode_control_key, decode_end_transaction_marker
 from kafkagroups.records.wire import decode_utf8
 

@@ -57,13 +57,10 @@ from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.segments import WHOLE_LOG, Log, Notes, RecordRange, batches_until
 from kafkagroups.records import consumer_protocol
 from kafkagroups.records.group_metadata import GroupMetadataValue, MemberMetadata
-from kafkagroups.records.record_json import key_to_json, value_to_json
-from kafkagroups.records.releases import Dialect, build_dialect
+from kafkagroups.records.record_json import key_to_json, remove_fields, value_to_json
+from kafkagroups.records.releases import Dialect, Version, build_dialect
 from kafkagroups.records.serde import DecodedKey, Record, UnknownContent, decode, decode_key, decode_with_key
 from kafkagroups.records.structs import Message, read_message, to_json
-
-Version = tuple[int, ...]
-"""A Kafka version as numbers: (3, 9, 2)."""
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
@@ -192,7 +189,8 @@ _EMBEDDED: dict[str, tuple[type[Message], str]] = {
     "subscription": (consumer_protocol.ConsumerProtocolSubscription, "owned_partitions"),
     "assignment": (consumer_protocol.ConsumerProtocolAssignment, "assigned_partitions"),
 }
-_UNKNOWN_TAGS = "_unknownTaggedFields"
+_UNKNOWN_TAGS = ("_unknownTaggedFields",)
+"""The fields that Kafka's JSON does not contain."""
 _MAX_CACHED_BYTES = 512
 # InvalidRecord.cause (errors.py) is a tuple: the kind of problem, then numbers. This dict has the message of the first
 # exception by the kind. {0} is the first number, {1} is the second. {field} is the name of the field.
@@ -243,7 +241,7 @@ _read_key_cached = lru_cache(maxsize=2**15)(_read_key)
 
 def _format_message(message: dict[str, Any]) -> str:
     text = format_json(message)
-    return text if _UNKNOWN_TAGS not in text else format_json(drop_unknown_tags(message))
+    return text if _UNKNOWN_TAGS[0] not in text else format_json(remove_fields(message, _UNKNOWN_TAGS))
 
 
 def _value_json(record: Record, dialect: Dialect) -> Any:
@@ -286,15 +284,6 @@ def _decode_embedded(data: bytes, name: str) -> dict[str, Any] | None:
 
 
 _decode_cached = lru_cache(maxsize=4096)(_decode_embedded)
-
-
-def drop_unknown_tags(value: Any) -> Any:
-    """Return JSON without the unknown tagged fields, which Kafka's JSON does not contain."""
-    if isinstance(value, dict):
-        return {name: drop_unknown_tags(content) for name, content in value.items() if name != _UNKNOWN_TAGS}
-    if isinstance(value, list):
-        return [drop_unknown_tags(element) for element in value]
-    return value
 
 
 def format_kafka_error(error: InvalidRecord, key: bytes, value: bytes | None) -> str:
@@ -350,7 +339,7 @@ def _format_record(log_record: LogRecord, kafka: Version, dialect: Dialect) -> s
     if kafka >= (3, 9):
         type_name = "version" if kafka < (4, 1) else "type"
         key = {type_name: record.type, "data": key_to_json(record)["data"]}
-        value = drop_unknown_tags(value_to_json(record, dialect))
+        value = remove_fields(value_to_json(record, dialect), _UNKNOWN_TAGS)
         if value is not None:
             value["version"] = record.value_version
         return format_json({"key": key, "value": value})

@@ -31,8 +31,7 @@ from kafkagroups.records.serde import RECORD_TYPES, ControlType, decode
 from kafkagroups.records.wire import decode_utf8
 
 _CHANGED = "the log has changed while it was read: read it again"
-_MARKERS = (ControlType.COMMIT, ControlType.ABORT)
-_CONTROL_NAMES = [kind.name.lower() if kind in _MARKERS else kind.name for kind in ControlType]
+_CONTROL_NAMES = [kind.text for kind in ControlType]
 """The texts of the column `control`, by number; the last one stands for every other number."""
 _LAST_TYPE = max(RECORD_TYPES)
 _TYPE_NAMES = [*(RECORD_TYPES[n].name if n in RECORD_TYPES else "Unknown" for n in range(_LAST_TYPE + 1)), "Unknown"]

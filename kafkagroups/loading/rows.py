@@ -24,7 +24,7 @@ from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
 from kafkagroups.log.folders import file_system, local_path, new_folder, public_uri, remote_errors
 from kafkagroups.records.record_json import to_json
 from kafkagroups.records.releases import Dialect
-from kafkagroups.records.serde import ControlType, decode, decode_control_key
+from kafkagroups.records.serde import decode, decode_control_key
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -135,8 +135,10 @@ def record_rows(
         for record in records:
             row = _record_row(partition, batch, record)
             try:
-                control = _control_columns(record) if batch.is_control else None
-                yield row | (control or decode_columns(record.key, record.value, dialect, with_json))
+                if batch.is_control:
+                    yield row | {"control": decode_control_key(record.key).text}
+                else:
+                    yield row | decode_columns(record.key, record.value, dialect, with_json)
             except BadBytes as error:
                 yield row | {"error": str(error)}
 
@@ -154,13 +156,6 @@ def _record_row(partition: int | None, batch: Batch, record: LogRecord) -> Row:
         "key": record.key,
         "value": record.value,
     }
-
-
-def _control_columns(record: LogRecord) -> Row:
-    control_type = decode_control_key(record.key)
-    is_marker = control_type in (ControlType.COMMIT, ControlType.ABORT)
-    # Other control records keep their names in upper case.
-    return {"control": control_type.name.lower() if is_marker else control_type.name}
 
 
 def decode_columns(key: bytes | None, value: bytes | None, dialect: Dialect, with_json: bool = True) -> Row:

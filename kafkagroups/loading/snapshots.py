@@ -42,7 +42,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from os.path import basename
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 from uuid import uuid4
 
 import msgspec
@@ -60,8 +60,8 @@ from kafkagroups.log.batch import LOG_APPEND_TIME, NO_PRODUCER_ID, NO_TIMESTAMP,
 from kafkagroups.log.batches import FoundBatch
 from kafkagroups.log.cleaner import encode_replacement
 from kafkagroups.log.compression import MAX_BATCH_BYTES
-from kafkagroups.log.folders import list_folder, open_logs
-from kafkagroups.log.segment_file import WHOLE_FILE, ByteRange, open_segment, read_segment
+from kafkagroups.log.folders import list_folder, open_logs, write_file
+from kafkagroups.log.segment_file import WHOLE_FILE, ByteRange, open_segment
 from kafkagroups.log.segments import Log, Stop
 from kafkagroups.records import releases
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue
@@ -143,23 +143,6 @@ def has_snapshot(folder: str | Path) -> bool:
         raise UsageError(f"{folder}: {error.strerror}") from None
 
 
-def write_file(path: Path, chunks: Iterable[bytes]) -> tuple[int, int]:
-    """Write a file to the disk, and return the number of its bytes and their CRC-32C.
-
-    An old file of this name is removed first, so a symbolic link in the folder never leads to another file, and a named
-    pipe is never waited for.
-    """
-    size = checksum = 0
-    path.unlink(missing_ok=True)
-    with open(path, "xb") as file:
-        for chunk in chunks:
-            size += file.write(chunk)
-            checksum = crc32c(chunk, checksum)
-        file.flush()
-        os.fsync(file.fileno())
-    return size, checksum
-
-
 def _write_manifest(folder: Path, manifest: Manifest) -> None:
     """Replace the manifest, and delete the segments that it no longer names."""
     manifest = msgspec.structs.replace(manifest, checksum=manifest.compute_checksum())
@@ -180,7 +163,8 @@ def read_manifest(folder: Path) -> Manifest:
     if not has_snapshot(folder):
         raise UsageError(f"{folder}: no {_MANIFEST} in this folder")
     try:
-        content = json.loads(read_segment(str(path)))
+        with open_segment(str(path)) as file:
+            content = json.loads(file.read())
         found_format = content.get("format") if isinstance(content, dict) else None
         if isinstance(found_format, int) and found_format != FORMAT:
             raise OldSnapshot(f"{folder}: expected a snapshot of format {FORMAT}, found format {found_format}")
@@ -220,14 +204,7 @@ def describe_damage(path: str | Path, reason: str) -> InvalidLog:
 KeyAndValue = tuple[bytes, bytes | None]
 
 
-class Compacted(NamedTuple):
-    segment: bytes
-    batches: int
-    records: int
-    group_ids: set[str]
-
-
-def compact(shard: replay.Shard, batches: Iterable[FoundBatch]) -> Compacted:
+def compact(shard: replay.Shard, batches: Iterable[FoundBatch]) -> tuple[bytes, int, int, set[str]]:
     """Return a segment with the records that still count; `batches` gave `shard`, and are read twice.
 
     Raises OffsetsFall, and UsageError if a batch has offsets that cannot be written again.
@@ -272,7 +249,7 @@ def compact(shard: replay.Shard, batches: Iterable[FoundBatch]) -> Compacted:
         times = {"base_timestamp": NO_TIMESTAMP, "max_timestamp": NO_TIMESTAMP}
         segment += encode_batch((), base_offset=last_offset, last_offset=last_offset, **times)
         copied_batches += 1
-    return Compacted(bytes(segment), copied_batches, copied_records, {*commits.values(), *kept})
+    return bytes(segment), copied_batches, copied_records, {*commits.values(), *kept}
 
 
 class OffsetsFall(Exception):
@@ -457,10 +434,10 @@ class KeptPartition:
         chunks: Iterable[bytes] = (found.data for found in batches)
         seen = [] if saved is None else saved.seen
         with suppress(UsageError, OffsetsFall):
-            compacted = compact(shard, batches)
-            chunks = [compacted.segment]
-            counts = (compacted.batches, compacted.records)
-            seen = [group_id for group_id in seen_ids if group_id not in compacted.group_ids]
+            segment, batch_count, record_count, group_ids = compact(shard, batches)
+            chunks = [segment]
+            counts = (batch_count, record_count)
+            seen = [group_id for group_id in seen_ids if group_id not in group_ids]
         size, checksum = write_file(folder / file, chunks)
         position = (batches.find_ends(), batches.last_batch)
         return Saved(shard.partition, file, size, checksum, *counts, loaded, seen, *position, limit)

@@ -38,7 +38,6 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Any, TypedDict, TypeVar, Unpack
 
 import msgspec
@@ -448,14 +447,9 @@ def _write_bytes(out: bytearray, content: bytes | None) -> None:
 
 
 def crc32c(data: Any, crc: int = 0) -> int:
-    return _import_crc32c()(data, crc)
-
-
-@cache
-def _import_crc32c() -> Callable[[Any, int], int]:
     from crc32c import crc32c as compute
 
-    return compute
+    return compute(data, crc)
 
 
 _header = struct.Struct(">qiIbb")
@@ -531,9 +525,8 @@ def parse_messages(batch: Batch) -> tuple[LogRecord, ...]:
 
 def _convert_message(message: LogRecord, first_offset: int, append_time: int | None) -> LogRecord:
     offset = to_int64(first_offset + message.offset)
-    if append_time is None or message.magic == 0:
-        return msgspec.structs.replace(message, offset=offset)
-    return msgspec.structs.replace(message, offset=offset, timestamp=append_time)
+    timestamp = message.timestamp if append_time is None or message.magic == 0 else append_time
+    return msgspec.structs.replace(message, offset=offset, timestamp=timestamp)
 
 
 def _parse_message_set(data: bytes) -> Iterator[LogRecord]:

@@ -32,6 +32,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from kafkagroups.errors import UsageError
 from kafkagroups.helpers import MAX_INT64, MIN_INT64
+from kafkagroups.log.batch import crc32c
 from kafkagroups.log.batches import StartFailure
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.segment_file import BytesLike, check_regular, is_segment_name, partition_of_folder
@@ -53,7 +54,7 @@ _ODD_NAMES = {
 """What files and folders are whose names a log does not have. Source (4.3.1): LocalLog; RemoteLogSegmentFileset."""
 
 
-def open_log(path: str | Path, *, max_batch_bytes: int = MAX_BATCH_BYTES) -> Log:
+def open_log(path: str | Path, working_folder: str = "", *, max_batch_bytes: int = MAX_BATCH_BYTES) -> Log:
     """Return the log of a folder `__consumer_offsets-N` that contains segments, or of one segment's file.
 
     It ends, as if it were damaged, before a batch that has more than `max_batch_bytes` when it is decompressed. Raises
@@ -63,10 +64,6 @@ def open_log(path: str | Path, *, max_batch_bytes: int = MAX_BATCH_BYTES) -> Log
     >>> next(iter(log)).base_offset
     0
     """
-    return _open_log(path).limit_batches(max_batch_bytes)
-
-
-def _open_log(path: str | Path, working_folder: str = "") -> Log:
     file_or_folder = Path(working_folder, path)
     with _folder_errors(path):
         if not file_or_folder.exists():
@@ -86,7 +83,8 @@ def _open_log(path: str | Path, working_folder: str = "") -> Log:
             folder = file_or_folder.absolute().parent
     if not segments:
         raise UsageError(f"{path}: no segment (20 digits and .log) in this folder")
-    return Log(str(path), segments, _partition_of(folder), folder=working_folder, start_failure=start_failure)
+    log = Log(str(path), segments, _partition_of(folder), folder=working_folder, start_failure=start_failure)
+    return log.limit_batches(max_batch_bytes)
 
 
 def open_logs(path: str | Path, working_folder: str = "") -> list[Log]:
@@ -104,12 +102,12 @@ def open_logs(path: str | Path, working_folder: str = "") -> list[Log]:
             folders = [folder for folder in parent.iterdir() if _is_partition_folder(folder)]
             names = [folder.name for folder in folders if has_segments(folder)]
             if names:
-                return sort_logs(_open_log(os.path.join(path, name), working_folder) for name in names)
+                return sort_logs(open_log(os.path.join(path, name), working_folder) for name in names)
             if not has_segments(parent):
                 entries = chain(parent.iterdir(), *(folder.iterdir() for folder in folders))
                 odd_names = _explain_names(sorted(entry.name for entry in entries))
                 raise UsageError(f"{path}: {NO_LOG_FOUND}{odd_names or _suggest_subfolders(parent)}")
-    return [_open_log(path, working_folder)]
+    return [open_log(path, working_folder)]
 
 
 def _explain_names(names: Iterable[str]) -> str:
@@ -406,6 +404,23 @@ def list_folder(folder: Path) -> list[str]:
         return [entry.name for entry in folder.iterdir()]
     except OSError as error:
         raise UsageError(f"{folder}: {error.strerror}") from None
+
+
+def write_file(path: Path, chunks: Iterable[bytes]) -> tuple[int, int]:
+    """Write a file to the disk, and return the number of its bytes and their CRC-32C.
+
+    An old file of this name is removed first, so a symbolic link in the folder never leads to another file, and a named
+    pipe is never waited for.
+    """
+    size = checksum = 0
+    path.unlink(missing_ok=True)
+    with open(path, "xb") as file:
+        for chunk in chunks:
+            size += file.write(chunk)
+            checksum = crc32c(chunk, checksum)
+        file.flush()
+        os.fsync(file.fileno())
+    return size, checksum
 
 
 def check_finished(folder: Path) -> None:

@@ -155,11 +155,6 @@ def open_segment(segment_path: str, folder: str = "", byte_range: ByteRange = WH
         yield SegmentFile(file, segment_path, byte_range, status.st_size, status.st_ino)
 
 
-def read_segment(segment_path: str, folder: str = "", byte_range: ByteRange = WHOLE_FILE) -> bytes:
-    with open_segment(segment_path, folder, byte_range) as file:
-        return file.read()
-
-
 @contextmanager
 def segment_errors(segment_path: str) -> Iterator[None]:
     try:
@@ -283,8 +278,7 @@ def find_frame(
     start = data_start + position
 
     def make_broken_frame(state: FrameState, reason: str) -> Frame:
-        # To check all bytes takes time. Usually the first bytes are not zero, so these bytes are checked first.
-        if not any(memoryview(data)[position : position + LOG_OVERHEAD]) and is_zeros(data, position):
+        if is_zeros(data, position):
             state = FrameState.ZEROS
         return Frame(start, available, -1, -1, -1, state, reason)
 
@@ -360,7 +354,7 @@ def read_frames(file: SegmentFile, *, max_batch_bytes: int = MAX_BATCH_BYTES) ->
         position += frame.size
 
 
-_ZEROS = bytes(1024 * 1024)
+_ZEROS = re.compile(rb"\0*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,13 +368,7 @@ class Zeros:
 
 
 def is_zeros(data: bytes | bytearray | memoryview, position: int = 0) -> bool:
-    view = memoryview(data)
-    for start in range(position, len(view), len(_ZEROS)):
-        # Two objects of type `bytes` are compared much faster than a memoryview.
-        piece = bytes(view[start : start + len(_ZEROS)])
-        if piece != _ZEROS[: len(piece)]:
-            return False
-    return True
+    return _ZEROS.fullmatch(data, position) is not None
 
 
 def count_zeros(file: SegmentFile) -> tuple[int, bool]:
@@ -388,7 +376,7 @@ def count_zeros(file: SegmentFile) -> tuple[int, bool]:
     count = 0
     while True:
         count += file.skip_hole()
-        piece = file.read(len(_ZEROS))
+        piece = file.read(_PIECE_BYTES)
         if not piece:
             return count, True
         if not is_zeros(piece):

@@ -22,20 +22,20 @@ Source: ConsumerGroup….json (4.3.1); GroupCoordinatorRecordHelpers.java; Group
 
 from __future__ import annotations
 
-from kafkagroups.records.structs import Message, Struct, field
+from kafkagroups.records.structs import Message, Struct, array_of, field
 from kafkagroups.records.wire import BYTES, INT8, INT32, INT64, STRING, UUID, Array
 
 
 class GroupIdKey(Message):
     """The key of a record about a group."""
 
-    group_id: str = field(STRING, doc="the group's id")
+    group_id: str = field(STRING, "the group's id")
 
 
 class MemberIdKey(GroupIdKey):
     """The key of a record about a member."""
 
-    member_id: str = field(STRING, doc="the member's id")
+    member_id: str = field(STRING, "the member's id")
 
 
 class ConsumerGroupMetadataKey(GroupIdKey):
@@ -50,8 +50,8 @@ class ConsumerGroupMetadataValue(Message, flexible="0+"):
     the target assignment. `metadata_hash` was added in 4.1 and replaces the records of type 4.
     """
 
-    epoch: int = field(INT32, doc="the group's epoch: increases when members, subscriptions or topics change")
-    metadata_hash: int = field(INT64, tag=0, since="4.1", doc="a hash of the topics that the group reads")
+    epoch: int = field(INT32, "the group's epoch: increases when members, subscriptions or topics change")
+    metadata_hash: int = field(INT64, "a hash of the topics that the group reads", tag=0, since="4.1")
 
 
 class ConsumerGroupPartitionMetadataKey(GroupIdKey):
@@ -61,17 +61,17 @@ class ConsumerGroupPartitionMetadataKey(GroupIdKey):
 class PartitionMetadata(Message, flexible="0+"):
     """One partition of a topic in a value of type 4 or 9."""
 
-    partition: int = field(INT32, doc="a partition of the topic")
-    racks: tuple[str, ...] = field(Array(STRING), doc="the racks where the replicas of the partition are")
+    partition: int = field(INT32, "a partition of the topic")
+    racks: tuple[str, ...] = field(Array(STRING), "the racks where the replicas of the partition are")
 
 
 class TopicMetadata(Message, flexible="0+"):
     """One topic in a value of type 4 or 9."""
 
-    topic_id: str = field(UUID, doc="the topic's id")
-    topic_name: str = field(STRING, doc="the topic's name")
-    num_partitions: int = field(INT32, doc="how many partitions the topic has")
-    partition_metadata: tuple[PartitionMetadata, ...] = field(Array(Struct(PartitionMetadata)), doc="its partitions")
+    topic_id: str = field(UUID, "the topic's id")
+    topic_name: str = field(STRING, "the topic's name")
+    num_partitions: int = field(INT32, "how many partitions the topic has")
+    partition_metadata: tuple[PartitionMetadata, ...] = field(array_of(PartitionMetadata), "its partitions")
 
 
 class ConsumerGroupPartitionMetadataValue(Message, flexible="0+"):
@@ -82,7 +82,7 @@ class ConsumerGroupPartitionMetadataValue(Message, flexible="0+"):
     has no other record of type 4 for the group.
     """
 
-    topics: tuple[TopicMetadata, ...] = field(Array(Struct(TopicMetadata)), doc="the topics that the group reads")
+    topics: tuple[TopicMetadata, ...] = field(array_of(TopicMetadata), "the topics that the group reads")
 
 
 class ConsumerGroupMemberMetadataKey(MemberIdKey):
@@ -92,16 +92,16 @@ class ConsumerGroupMemberMetadataKey(MemberIdKey):
 class ClassicProtocol(Message, flexible="0+"):
     """An assignor that a classic member supports, with the member's subscription for this assignor."""
 
-    name: str = field(STRING, doc="an assignor that the member offers")
-    metadata: bytes = field(BYTES, doc="the member's subscription for that assignor, in the client's format")
+    name: str = field(STRING, "an assignor that the member offers")
+    metadata: bytes = field(BYTES, "the member's subscription for that assignor, in the client's format")
 
 
 class ClassicMemberMetadata(Message, flexible="0+"):
     """Data from the JoinGroup request of a member that still uses the classic protocol."""
 
-    session_timeout_ms: int = field(INT32, doc="ms without a heartbeat until the member is removed")
+    session_timeout_ms: int = field(INT32, "ms without a heartbeat until the member is removed")
     supported_protocols: tuple[ClassicProtocol, ...] = field(
-        Array(Struct(ClassicProtocol)), doc="the assignors that the member offers"
+        array_of(ClassicProtocol), "the assignors that the member offers"
     )
 
 
@@ -117,24 +117,19 @@ class ConsumerGroupMemberMetadataValue(Message, flexible="0+"):
     - a struct, or missing: the classic protocol. Kafka's default of a missing field is an empty struct.
     """
 
-    instance_id: str | None = field(STRING, nullable=True, doc="a static member's name; null = dynamic")
-    rack_id: str | None = field(STRING, nullable=True, doc="the rack where the client runs")
-    client_id: str = field(STRING, doc="the client's id")
-    client_host: str = field(STRING, doc="the host that the client connected from")
-    subscribed_topic_names: tuple[str, ...] = field(
-        Array(STRING), doc="the topics that the member subscribed to by name"
-    )
-    subscribed_topic_regex: str | None = field(
-        STRING, nullable=True, doc="the pattern that the member subscribed to (RE2J)"
-    )
-    rebalance_timeout_ms: int = field(INT32, default=-1, doc="ms within which the member must give partitions back")
-    server_assignor: str | None = field(STRING, nullable=True, doc="the assignor that the member asks for")
+    instance_id: str | None = field(STRING, "a static member's name; null = dynamic")
+    rack_id: str | None = field(STRING, "the rack where the client runs")
+    client_id: str = field(STRING, "the client's id")
+    client_host: str = field(STRING, "the host that the client connected from")
+    subscribed_topic_names: tuple[str, ...] = field(Array(STRING), "the topics that the member subscribed to by name")
+    subscribed_topic_regex: str | None = field(STRING, "the pattern that the member subscribed to (RE2J)")
+    rebalance_timeout_ms: int = field(INT32, "ms within which the member must give partitions back", default=-1)
+    server_assignor: str | None = field(STRING, "the assignor that the member asks for")
     classic_member_metadata: ClassicMemberMetadata | None = field(
         Struct(ClassicMemberMetadata, is_tagged=True),
-        nullable=True,
+        "only for a member that uses the classic protocol",
         tag=0,
         default=ClassicMemberMetadata(),
-        doc="only for a member that uses the classic protocol",
     )
 
 
@@ -149,8 +144,8 @@ class ConsumerGroupTargetAssignmentMetadataValue(Message, flexible="0+"):
     deleted, a tombstone is written. `assignment_timestamp` was added in 4.3.
     """
 
-    assignment_epoch: int = field(INT32, doc="the group epoch that the assignment was computed for")
-    assignment_timestamp: int = field(INT64, tag=0, since="4.3", doc="when the assignment was computed, ms since 1970")
+    assignment_epoch: int = field(INT32, "the group epoch that the assignment was computed for")
+    assignment_timestamp: int = field(INT64, "when the assignment was computed, ms since 1970", tag=0, since="4.3")
 
 
 class ConsumerGroupTargetAssignmentMemberKey(MemberIdKey):
@@ -160,8 +155,8 @@ class ConsumerGroupTargetAssignmentMemberKey(MemberIdKey):
 class TopicPartition(Message, flexible="0+"):
     """Partitions of one topic in an assignment."""
 
-    topic_id: str = field(UUID, doc="the topic's id")
-    partitions: tuple[int, ...] = field(Array(INT32), doc="its partitions")
+    topic_id: str = field(UUID, "the topic's id")
+    partitions: tuple[int, ...] = field(Array(INT32), "its partitions")
 
 
 class ConsumerGroupTargetAssignmentMemberValue(Message, flexible="0+"):
@@ -173,7 +168,7 @@ class ConsumerGroupTargetAssignmentMemberValue(Message, flexible="0+"):
     """
 
     topic_partitions: tuple[TopicPartition, ...] = field(
-        Array(Struct(TopicPartition)), doc="the partitions that the member should have"
+        array_of(TopicPartition), "the partitions that the member should have"
     )
 
 
@@ -181,13 +176,11 @@ class ConsumerGroupCurrentMemberAssignmentKey(MemberIdKey):
     """Type 8."""
 
 
-class TopicPartitions(Message, flexible="0+"):
+class TopicPartitions(TopicPartition, flexible="0+"):
     """Partitions of one topic in a current assignment, with their epochs."""
 
-    topic_id: str = field(UUID, doc="the topic's id")
-    partitions: tuple[int, ...] = field(Array(INT32), doc="its partitions")
     assignment_epochs: tuple[int, ...] | None = field(
-        Array(INT32), nullable=True, tag=0, since="4.3", doc="the epoch since which the member has each partition"
+        Array(INT32), "the epoch since which the member has each partition", tag=0, since="4.3"
     )
 
 
@@ -203,21 +196,21 @@ class ConsumerGroupCurrentMemberAssignmentValue(Message, flexible="0+"):
     `assignment_epochs` in TopicPartitions was added in 4.3.
     """
 
-    member_epoch: int = field(INT32, doc="the epoch that the member has reached")
-    previous_member_epoch: int = field(INT32, doc="the previous epoch, in case the last response was lost")
-    state: int = field(INT8, doc="0 stable, 1 has to give partitions back, 2 waits for partitions of others")
+    member_epoch: int = field(INT32, "the epoch that the member has reached")
+    previous_member_epoch: int = field(INT32, "the previous epoch, in case the last response was lost")
+    state: int = field(INT8, "0 stable, 1 has to give partitions back, 2 waits for partitions of others")
     assigned_partitions: tuple[TopicPartitions, ...] = field(
-        Array(Struct(TopicPartitions)), doc="the partitions that the member has"
+        array_of(TopicPartitions), "the partitions that the member has"
     )
     partitions_pending_revocation: tuple[TopicPartitions, ...] = field(
-        Array(Struct(TopicPartitions)), doc="the partitions that the member has to give back"
+        array_of(TopicPartitions), "the partitions that the member has to give back"
     )
 
 
 class ConsumerGroupRegularExpressionKey(GroupIdKey):
     """Type 16."""
 
-    regular_expression: str = field(STRING, doc="a pattern that a member subscribed to")
+    regular_expression: str = field(STRING, "a pattern that a member subscribed to")
 
 
 class ConsumerGroupRegularExpressionValue(Message, flexible="0+"):
@@ -227,6 +220,6 @@ class ConsumerGroupRegularExpressionValue(Message, flexible="0+"):
     means that no member uses the pattern any longer.
     """
 
-    topics: tuple[str, ...] = field(Array(STRING), doc="the topics that the pattern matches")
-    version: int = field(INT64, doc="the version of the cluster's metadata that was searched for topics")
-    timestamp: int = field(INT64, doc="when the metadata was searched, ms since 1970")
+    topics: tuple[str, ...] = field(Array(STRING), "the topics that the pattern matches")
+    version: int = field(INT64, "the version of the cluster's metadata that was searched for topics")
+    timestamp: int = field(INT64, "when the metadata was searched, ms since 1970")

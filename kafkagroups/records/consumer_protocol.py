@@ -17,7 +17,7 @@ import struct
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from kafkagroups.errors import InvalidRecord, UsageError
-from kafkagroups.records.structs import Message, Struct, field, read_message, write_message
+from kafkagroups.records.structs import Message, array_of, field, read_message, write_message
 from kafkagroups.records.wire import BYTES, INT16, INT32, STRING, Array
 
 HIGHEST_VERSION = 3
@@ -27,8 +27,8 @@ HIGHEST_VERSION = 3
 class TopicAndPartitions(Message):
     """A topic with the numbers of some of its partitions."""
 
-    topic: str = field(STRING, doc="the topic's name")
-    partitions: tuple[int, ...] = field(Array(INT32), doc="the numbers of its partitions")
+    topic: str = field(STRING, "the topic's name")
+    partitions: tuple[int, ...] = field(Array(INT32), "the numbers of its partitions")
 
 
 class ConsumerProtocolSubscription(Message):
@@ -37,28 +37,26 @@ class ConsumerProtocolSubscription(Message):
     Version 1 was added by KIP-429, and version 3 by KIP-881. `generation_id` -1 means "unknown".
     """
 
-    topics: tuple[str, ...] = field(Array(STRING), doc="the topics that the member wants to read")
+    topics: tuple[str, ...] = field(Array(STRING), "the topics that the member wants to read")
     user_data: bytes | None = field(
-        BYTES, nullable=True, default=None, doc="bytes for the client's assignor, the code that computes assignments"
+        BYTES, "bytes for the client's assignor, the code that computes assignments", default=None
     )
     owned_partitions: tuple[TopicAndPartitions, ...] = field(
-        Array(Struct(TopicAndPartitions)), versions="1+", doc="the partitions that the member has when it joins again"
+        array_of(TopicAndPartitions), "the partitions that the member has when it joins again", versions="1+"
     )
     generation_id: int = field(
-        INT32, versions="2+", default=-1, doc="the generation in which the member got these partitions"
+        INT32, "the generation in which the member got these partitions", versions="2+", default=-1
     )
-    rack_id: str | None = field(
-        STRING, versions="3+", nullable=True, default=None, doc="the rack where the client runs"
-    )
+    rack_id: str | None = field(STRING, "the rack where the client runs", versions="3+", default=None)
 
 
 class ConsumerProtocolAssignment(Message):
     """The partitions that the leader assigned to a member."""
 
     assigned_partitions: tuple[TopicAndPartitions, ...] = field(
-        Array(Struct(TopicAndPartitions)), doc="the partitions that the member may read"
+        array_of(TopicAndPartitions), "the partitions that the member may read"
     )
-    user_data: bytes | None = field(BYTES, nullable=True, default=None, doc="bytes of the client's assignor")
+    user_data: bytes | None = field(BYTES, "bytes of the client's assignor", default=None)
 
 
 E = TypeVar("E", bound=Message)

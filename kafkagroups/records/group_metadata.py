@@ -14,14 +14,14 @@ Source (4.3.1): GroupMetadataKey.json; GroupMetadataValue.json.
 
 from __future__ import annotations
 
-from kafkagroups.records.structs import Message, Struct, field
-from kafkagroups.records.wire import BYTES, INT32, INT64, STRING, Array
+from kafkagroups.records.structs import Message, array_of, field
+from kafkagroups.records.wire import BYTES, INT32, INT64, STRING
 
 
 class GroupMetadataKey(Message):
     """The key of record type 2."""
 
-    group: str = field(STRING, doc="the group's id")
+    group: str = field(STRING, "the group's id")
 
 
 class MemberMetadata(Message, flexible="4+"):
@@ -31,16 +31,14 @@ class MemberMetadata(Message, flexible="4+"):
     SyncGroup request; consumer_protocol.py decodes them.
     """
 
-    member_id: str = field(STRING, doc="the id that the coordinator gave the member")
-    group_instance_id: str | None = field(
-        STRING, versions="3+", default=None, nullable=True, doc="a static member's name; null = dynamic"
-    )
-    client_id: str = field(STRING, doc="the client's id")
-    client_host: str = field(STRING, doc="the host that the client connected from")
-    rebalance_timeout: int = field(INT32, versions="1+", default=-1, doc="ms a rebalance waits for this member to join")
-    session_timeout: int = field(INT32, doc="ms without a heartbeat until the member is removed")
-    subscription: bytes = field(BYTES, doc="the member's subscription, in the client's format")
-    assignment: bytes = field(BYTES, doc="the member's assignment, in the client's format")
+    member_id: str = field(STRING, "the id that the coordinator gave the member")
+    group_instance_id: str | None = field(STRING, "a static member's name; null = dynamic", versions="3+", default=None)
+    client_id: str = field(STRING, "the client's id")
+    client_host: str = field(STRING, "the host that the client connected from")
+    rebalance_timeout: int = field(INT32, "ms a rebalance waits for this member to join", versions="1+", default=-1)
+    session_timeout: int = field(INT32, "ms without a heartbeat until the member is removed")
+    subscription: bytes = field(BYTES, "the member's subscription, in the client's format")
+    assignment: bytes = field(BYTES, "the member's assignment, in the client's format")
 
 
 class GroupMetadataValue(Message, flexible="4+"):
@@ -56,11 +54,11 @@ class GroupMetadataValue(Message, flexible="4+"):
     `protocol` and `leader` are null in a generation without members.
     """
 
-    protocol_type: str = field(STRING, doc='what kind of group: "consumer", "connect", …')
-    generation: int = field(INT32, doc="counts the group's rebalances")
-    protocol: str | None = field(STRING, nullable=True, doc="the assignor that the members agreed on")
-    leader: str | None = field(STRING, nullable=True, doc="the member that computed the assignment")
+    protocol_type: str = field(STRING, 'what kind of group: "consumer", "connect", …')
+    generation: int = field(INT32, "counts the group's rebalances")
+    protocol: str | None = field(STRING, "the assignor that the members agreed on")
+    leader: str | None = field(STRING, "the member that computed the assignment")
     current_state_timestamp: int = field(
-        INT64, versions="2+", default=-1, doc="when the group entered its state, ms since 1970"
+        INT64, "when the group entered its state, ms since 1970", versions="2+", default=-1
     )
-    members: tuple[MemberMetadata, ...] = field(Array(Struct(MemberMetadata)), doc="the members of this generation")
+    members: tuple[MemberMetadata, ...] = field(array_of(MemberMetadata), "the members of this generation")

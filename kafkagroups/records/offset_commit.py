@@ -21,9 +21,9 @@ from kafkagroups.records.wire import INT32, INT64, STRING, UUID
 class LegacyOffsetCommitKey(Message):
     """The key of record type 0."""
 
-    group: str = field(STRING, doc="the group that committed the offset")
-    topic: str = field(STRING, doc="the topic that the group reads")
-    partition: int = field(INT32, doc="the partition of that topic")
+    group: str = field(STRING, "the group that committed the offset")
+    topic: str = field(STRING, "the topic that the group reads")
+    partition: int = field(INT32, "the partition of that topic")
 
 
 class LegacyOffsetCommitValue(Message):
@@ -33,17 +33,17 @@ class LegacyOffsetCommitValue(Message):
     OffsetCommitValue.
     """
 
-    offset: int = field(INT64, doc="the next record that the group will read")
-    metadata: str = field(STRING, doc="a note from the client")
-    commit_timestamp: int = field(INT64, doc="when the offset was committed, ms since 1970")
+    offset: int = field(INT64, "the next record that the group will read")
+    metadata: str = field(STRING, "a note from the client")
+    commit_timestamp: int = field(INT64, "when the offset was committed, ms since 1970")
 
 
 class OffsetCommitKey(Message):
     """The key of record type 1."""
 
-    group: str = field(STRING, doc="the group that committed the offset")
-    topic: str = field(STRING, doc="the topic that the group reads")
-    partition: int = field(INT32, doc="the partition of that topic")
+    group: str = field(STRING, "the group that committed the offset")
+    topic: str = field(STRING, "the topic that the group reads")
+    partition: int = field(INT32, "the partition of that topic")
 
 
 class OffsetCommitValue(Message, flexible="4+"):
@@ -62,11 +62,9 @@ class OffsetCommitValue(Message, flexible="4+"):
     does not have gets the default value.
     """
 
-    offset: int = field(INT64, doc="the next record that the group will read")
-    leader_epoch: int = field(INT32, versions="3+", default=-1, doc="epoch of the last record read; -1 = unknown")
-    metadata: str = field(STRING, doc="a note from the client")
-    commit_timestamp: int = field(INT64, doc="when the offset was committed, ms since 1970")
-    expire_timestamp: int = field(
-        INT64, versions="1", default=-1, doc="when the offset expires; -1 = no time was given"
-    )
-    topic_id: str = field(UUID, versions="4+", tag=0, since="4.1", doc="the topic's id; zero = unknown")
+    offset: int = field(INT64, "the next record that the group will read")
+    leader_epoch: int = field(INT32, "epoch of the last record read; -1 = unknown", versions="3+", default=-1)
+    metadata: str = field(STRING, "a note from the client")
+    commit_timestamp: int = field(INT64, "when the offset was committed, ms since 1970")
+    expire_timestamp: int = field(INT64, "when the offset expires; -1 = no time was given", versions="1", default=-1)
+    topic_id: str = field(UUID, "the topic's id; zero = unknown", versions="4+", tag=0, since="4.1")

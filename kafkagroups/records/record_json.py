@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Any
 
 from kafkagroups.errors import UsageError
@@ -102,10 +103,10 @@ def from_json(value: Any, dialect: Dialect | None = None) -> Record:
 
 
 def _make_unknown_record(type_id: int, key: dict[str, Any], content: dict[str, Any] | None) -> Record:
-    key_bytes = _parse_hex(key["hex"], "key.hex")
+    key_bytes = parse_hex(key["hex"], "key.hex")
     if key_bytes[:2] != type_id.to_bytes(2, "big", signed=True):
         raise UsageError(f"the first two bytes of the key are not type {type_id}", field="key.hex")
-    value = None if content is None else UnknownContent(_parse_hex(content.get("hex"), "value.hex"))
+    value = None if content is None else UnknownContent(parse_hex(content.get("hex"), "value.hex"))
     return Record(type_id, UnknownContent(key_bytes), value, None)
 
 
@@ -126,8 +127,17 @@ def _parse_int16(value: Any, field: str) -> int:
     raise UsageError(f"expected an int16, found {value!r}", field=field)
 
 
-def _parse_hex(value: Any, field: str) -> bytes:
+def parse_hex(value: Any, field: str) -> bytes:
     try:
         return bytes.fromhex(value)
     except (TypeError, ValueError):
-        raise UsageError(f"expected hex digits, found {value!r}", field=field) from None
+        raise UsageError(f"expected an even number of hex digits, found {value!r}", field=field) from None
+
+
+def remove_fields(value: Any, names: Collection[str]) -> Any:
+    """Return JSON without the fields of these names, in any depth."""
+    if isinstance(value, dict):
+        return {name: remove_fields(content, names) for name, content in value.items() if name not in names}
+    if isinstance(value, list | tuple):
+        return [remove_fields(element, names) for element in value]
+    return value

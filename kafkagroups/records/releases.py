@@ -450,40 +450,31 @@ def _find_rules_of(coordinator: Coordinator, version: Version) -> str | None:
     return ".".join(map(str, version))
 
 
+_OFFSET_VALUES: dict[Version, int] = {(3, 4, 1): 4, (2, 1): 3, VERSION_2_1_IV0: 2, (0, 9): 1, (0,): 0}
+_GROUP_VALUES: dict[Version, int] = {(3, 4): 4, (2, 3): 3, VERSION_2_1_IV0: 2, (0, 10, 1): 1, (0, 9): 0, (0,): -1}
+"""The newest value version that a classic coordinator reads, by its first release. A new one reads the first."""
+
+
 def build_dialect(coordinator: Coordinator, version: Version, kafka: str) -> Dialect:
     """Return the reading rules of a version, even if this version does not have the coordinator, as Kafka's own tools
     of 3.8 and 3.9 read records.
     """
-    if coordinator == "new":
-        return Dialect(
-            coordinator="new",
-            kafka=kafka,
-            version=version,
-            max_offset_value_version=4,
-            max_group_value_version=4,
-            max_type0_value_version=0 if version >= (4, 1) else 4,
-            skips_unknown_types=True,
-        )
-    max_offset_value_version = _find_max_value_version(
-        version, {(3, 4, 1): 4, (2, 1): 3, VERSION_2_1_IV0: 2, (0, 9): 1, (0,): 0}
-    )
-    max_group_value_version = _find_max_value_version(
-        version, {(3, 4): 4, (2, 3): 3, VERSION_2_1_IV0: 2, (0, 10, 1): 1, (0, 9): 0, (0,): -1}
+    is_new = coordinator == "new"
+    rules_version = AFTER_ALL_VERSIONS if is_new else version
+    max_offset_value_version, max_group_value_version = (
+        next(value_version for first, value_version in newest.items() if rules_version >= first)
+        for newest in (_OFFSET_VALUES, _GROUP_VALUES)
     )
     return Dialect(
-        coordinator="classic",
+        coordinator=coordinator,
         kafka=kafka,
         # The classic coordinator never reads tag 0 (the topic id) of an offset value, even if `version` is above 3.9.
-        version=min(version, (3, 9)),
+        version=version if is_new else min(version, (3, 9)),
         max_offset_value_version=max_offset_value_version,
         max_group_value_version=max_group_value_version,
-        max_type0_value_version=max_offset_value_version,
-        skips_unknown_types=version >= (3, 4, 1),
+        max_type0_value_version=0 if is_new and version >= (4, 1) else max_offset_value_version,
+        skips_unknown_types=rules_version >= (3, 4, 1),
     )
-
-
-def _find_max_value_version(version: Version, max_by_first_version: dict[Version, int]) -> int:
-    return next(value_version for first, value_version in max_by_first_version.items() if version >= first)
 
 
 def rules_to_json(rules_of: str | None) -> dict[str, str]:

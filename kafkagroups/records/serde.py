@@ -53,6 +53,11 @@ class ControlType(Enum):
     KRAFT_VOTERS = 6
     UNKNOWN = -1
 
+    @property
+    def text(self) -> str:
+        """Like Kafka's name, but the types that end a transaction are `commit` and `abort`."""
+        return self.name.lower() if self in (ControlType.ABORT, ControlType.COMMIT) else self.name
+
 
 _TYPE_BY_NUMBER = {control_type.value: control_type for control_type in ControlType}
 
@@ -67,8 +72,6 @@ def decode_control_key(key: bytes | None) -> ControlType:
 
 
 def encode_control_key(control_type: ControlType) -> bytes:
-    if control_type is ControlType.UNKNOWN:
-        raise ValueError("expected a known type of control record, found UNKNOWN")
     return struct.pack(">hh", 0, control_type.value)
 
 

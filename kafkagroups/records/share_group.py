@@ -11,7 +11,7 @@ Source: ShareGroup….json (4.3.1, and 4.0.2 for the older layouts); GroupCoordi
 from __future__ import annotations
 
 from kafkagroups.records.consumer_group import GroupIdKey, MemberIdKey, TopicMetadata, TopicPartition
-from kafkagroups.records.structs import Message, Struct, field
+from kafkagroups.records.structs import Message, array_of, field
 from kafkagroups.records.wire import INT8, INT32, INT64, STRING, UUID, Array
 
 
@@ -26,7 +26,7 @@ class ShareGroupPartitionMetadataValue(Message, flexible="0+"):
     new coordinators of all other versions skip the record.
     """
 
-    topics: tuple[TopicMetadata, ...] = field(Array(Struct(TopicMetadata)), doc="the topics that the group reads")
+    topics: tuple[TopicMetadata, ...] = field(array_of(TopicMetadata), "the topics that the group reads")
 
 
 class ShareGroupMemberMetadataKey(MemberIdKey):
@@ -40,12 +40,10 @@ class ShareGroupMemberMetadataValue(Message, flexible="0+"):
     left. The member's tombstone of type 14 comes before the tombstone of type 10.
     """
 
-    rack_id: str | None = field(STRING, nullable=True, doc="the rack where the client runs")
-    client_id: str = field(STRING, doc="the client's id")
-    client_host: str = field(STRING, doc="the host that the client connected from")
-    subscribed_topic_names: tuple[str, ...] = field(
-        Array(STRING), doc="the topics that the member subscribed to by name"
-    )
+    rack_id: str | None = field(STRING, "the rack where the client runs")
+    client_id: str = field(STRING, "the client's id")
+    client_host: str = field(STRING, "the host that the client connected from")
+    subscribed_topic_names: tuple[str, ...] = field(Array(STRING), "the topics that the member subscribed to by name")
 
 
 class ShareGroupMetadataKey(GroupIdKey):
@@ -59,8 +57,8 @@ class ShareGroupMetadataValue(Message, flexible="0+"):
     added in 4.1 as an untagged field. Later versions cannot read a value that 4.0 wrote: it is too short.
     """
 
-    epoch: int = field(INT32, doc="the group's epoch: increases when members, subscriptions or topics change")
-    metadata_hash: int = field(INT64, since="4.1", doc="a hash of the topics that the group reads")
+    epoch: int = field(INT32, "the group's epoch: increases when members, subscriptions or topics change")
+    metadata_hash: int = field(INT64, "a hash of the topics that the group reads", since="4.1")
 
 
 class ShareGroupTargetAssignmentMetadataKey(GroupIdKey):
@@ -74,8 +72,8 @@ class ShareGroupTargetAssignmentMetadataValue(Message, flexible="0+"):
     `assignment_timestamp` was added in 4.3.
     """
 
-    assignment_epoch: int = field(INT32, doc="the group epoch that the assignment was computed for")
-    assignment_timestamp: int = field(INT64, tag=0, since="4.3", doc="when the assignment was computed, ms since 1970")
+    assignment_epoch: int = field(INT32, "the group epoch that the assignment was computed for")
+    assignment_timestamp: int = field(INT64, "when the assignment was computed, ms since 1970", tag=0, since="4.3")
 
 
 class ShareGroupTargetAssignmentMemberKey(MemberIdKey):
@@ -89,7 +87,7 @@ class ShareGroupTargetAssignmentMemberValue(Message, flexible="0+"):
     """
 
     topic_partitions: tuple[TopicPartition, ...] = field(
-        Array(Struct(TopicPartition)), doc="the partitions that the member should have"
+        array_of(TopicPartition), "the partitions that the member should have"
     )
 
 
@@ -104,11 +102,11 @@ class ShareGroupCurrentMemberAssignmentValue(Message, flexible="0+"):
     always 0 (stable): several members can have the same partition, so no member waits for a partition.
     """
 
-    member_epoch: int = field(INT32, doc="the epoch that the member has reached")
-    previous_member_epoch: int = field(INT32, doc="the previous epoch, in case the last response was lost")
-    state: int = field(INT8, doc="0 stable")
+    member_epoch: int = field(INT32, "the epoch that the member has reached")
+    previous_member_epoch: int = field(INT32, "the previous epoch, in case the last response was lost")
+    state: int = field(INT8, "0 stable")
     assigned_partitions: tuple[TopicPartition, ...] = field(
-        Array(Struct(TopicPartition)), doc="the partitions that the member has"
+        array_of(TopicPartition), "the partitions that the member has"
     )
 
 
@@ -116,19 +114,17 @@ class ShareGroupStatePartitionMetadataKey(GroupIdKey):
     """Type 15."""
 
 
-class TopicPartitionsInfo(Message, flexible="0+"):
-    """Partitions of one topic, with the topic's name."""
-
-    topic_id: str = field(UUID, doc="the topic's id")
-    topic_name: str = field(STRING, doc="the topic's name")
-    partitions: tuple[int, ...] = field(Array(INT32), doc="its partitions")
-
-
 class TopicInfo(Message, flexible="0+"):
     """The id and the name of a topic."""
 
-    topic_id: str = field(UUID, doc="the topic's id")
-    topic_name: str = field(STRING, doc="the topic's name")
+    topic_id: str = field(UUID, "the topic's id")
+    topic_name: str = field(STRING, "the topic's name")
+
+
+class TopicPartitionsInfo(TopicInfo, flexible="0+"):
+    """Partitions of one topic, with the topic's name."""
+
+    partitions: tuple[int, ...] = field(Array(INT32), "its partitions")
 
 
 class ShareGroupStatePartitionMetadataValue(Message, flexible="0+"):
@@ -141,9 +137,9 @@ class ShareGroupStatePartitionMetadataValue(Message, flexible="0+"):
     """
 
     initializing_topics: tuple[TopicPartitionsInfo, ...] = field(
-        Array(Struct(TopicPartitionsInfo)), since="4.1", doc="partitions whose state is being created"
+        array_of(TopicPartitionsInfo), "partitions whose state is being created", since="4.1"
     )
     initialized_topics: tuple[TopicPartitionsInfo, ...] = field(
-        Array(Struct(TopicPartitionsInfo)), doc="partitions whose state exists"
+        array_of(TopicPartitionsInfo), "partitions whose state exists"
     )
-    deleting_topics: tuple[TopicInfo, ...] = field(Array(Struct(TopicInfo)), doc="topics whose state is being deleted")
+    deleting_topics: tuple[TopicInfo, ...] = field(array_of(TopicInfo), "topics whose state is being deleted")

@@ -31,7 +31,7 @@ from kafkagroups.records import serde
 from kafkagroups.records.releases import AFTER_ALL_VERSIONS, DEFAULT_DIALECT, Dialect
 from kafkagroups.records.serde import RECORD_TYPES, Record, decode_key
 from kafkagroups.records.structs import TAG_LIMIT, FieldSpec, Message, Struct, field_specs, make_format, present_fields
-from kafkagroups.records.wire import Array, MessageFormat, Sized, String, Wire, encode_utf8, read_uvarint, uvarint_bytes
+from kafkagroups.records.wire import Array, Sized, String, Wire, encode_utf8, read_uvarint, uvarint_bytes
 
 _INT16 = struct.Struct(">h")
 
@@ -99,14 +99,8 @@ def _about_version(version: int | None) -> tuple[str, int | None, str]:
 
 
 class _Spans:
-    found: list[Span]
-    part = ""
-    data = b""
-    position = 0
-    form: MessageFormat
-
     def __init__(self) -> None:
-        self.found = []
+        self.found: list[Span] = []
 
     def add_part(
         self, part: str, data: bytes, first: tuple[str, Any, str], cls: type, version: int, dialect: Dialect

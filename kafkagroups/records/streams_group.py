@@ -13,7 +13,7 @@ StreamsCoordinatorRecordHelpers.java.
 from __future__ import annotations
 
 from kafkagroups.records.consumer_group import GroupIdKey, MemberIdKey
-from kafkagroups.records.structs import Message, Struct, field
+from kafkagroups.records.structs import Message, Struct, array_of, field
 from kafkagroups.records.wire import INT8, INT16, INT32, INT64, STRING, UINT16, Array
 
 
@@ -24,8 +24,8 @@ class StreamsGroupMetadataKey(GroupIdKey):
 class LastAssignmentConfig(Message, flexible="0+"):
     """A setting of the assignor."""
 
-    key: str = field(STRING, doc="a setting's name")
-    value: str = field(STRING, doc="the setting's value")
+    key: str = field(STRING, "a setting's name")
+    value: str = field(STRING, "the setting's value")
 
 
 class StreamsGroupMetadataValue(Message, flexible="0+"):
@@ -36,19 +36,19 @@ class StreamsGroupMetadataValue(Message, flexible="0+"):
     `failed_description_topology_epoch` were added in 4.4. A topology epoch of -1 means "no topology".
     """
 
-    epoch: int = field(INT32, doc="the group's epoch: increases when members, topology or topics change")
-    metadata_hash: int = field(INT64, doc="a hash of the topics that the group reads")
+    epoch: int = field(INT32, "the group's epoch: increases when members, topology or topics change")
+    metadata_hash: int = field(INT64, "a hash of the topics that the group reads")
     validated_topology_epoch: int = field(
-        INT32, tag=0, default=-1, since="4.2", doc="epoch of the topology whose topics exist"
+        INT32, "epoch of the topology whose topics exist", tag=0, default=-1, since="4.2"
     )
     last_assignment_configs: tuple[LastAssignmentConfig, ...] | None = field(
-        Array(Struct(LastAssignmentConfig)), nullable=True, tag=1, since="4.2", doc="the assignor's settings"
+        array_of(LastAssignmentConfig), "the assignor's settings", tag=1, since="4.2"
     )
     stored_description_topology_epoch: int = field(
-        INT32, tag=2, default=-1, since="4.4", doc="epoch of the topology whose description is stored"
+        INT32, "epoch of the topology whose description is stored", tag=2, default=-1, since="4.4"
     )
     failed_description_topology_epoch: int = field(
-        INT32, tag=3, default=-1, since="4.4", doc="epoch of the topology whose description could not be stored"
+        INT32, "epoch of the topology whose description could not be stored", tag=3, default=-1, since="4.4"
     )
 
 
@@ -59,15 +59,15 @@ class StreamsGroupMemberMetadataKey(MemberIdKey):
 class Endpoint(Message, flexible="0+"):
     """The address of one process of the application."""
 
-    host: str = field(STRING, doc="where the instance answers queries")
-    port: int = field(UINT16, doc="the port of the instance")
+    host: str = field(STRING, "where the instance answers queries")
+    port: int = field(UINT16, "the port of the instance")
 
 
 class KeyValue(Message, flexible="0+"):
     """A client tag: its name and its value."""
 
-    key: str = field(STRING, doc="a client tag's name")
-    value: str = field(STRING, doc="the value")
+    key: str = field(STRING, "a client tag's name")
+    value: str = field(STRING, "the value")
 
 
 class StreamsGroupMemberMetadataValue(Message, flexible="0+"):
@@ -77,17 +77,17 @@ class StreamsGroupMemberMetadataValue(Message, flexible="0+"):
     left. The member's tombstone of type 22 comes before the tombstone of type 19.
     """
 
-    instance_id: str | None = field(STRING, nullable=True, doc="a static member's name; null = dynamic")
-    rack_id: str | None = field(STRING, nullable=True, doc="the rack where the client runs")
-    client_id: str = field(STRING, doc="the client's id")
-    client_host: str = field(STRING, doc="the host that the client connected from")
-    rebalance_timeout_ms: int = field(INT32, default=-1, doc="ms within which the member must give tasks back")
-    topology_epoch: int = field(INT32, doc="the epoch of the topology that the member runs")
-    process_id: str = field(STRING, doc="the member's process; members of one process share their state")
+    instance_id: str | None = field(STRING, "a static member's name; null = dynamic")
+    rack_id: str | None = field(STRING, "the rack where the client runs")
+    client_id: str = field(STRING, "the client's id")
+    client_host: str = field(STRING, "the host that the client connected from")
+    rebalance_timeout_ms: int = field(INT32, "ms within which the member must give tasks back", default=-1)
+    topology_epoch: int = field(INT32, "the epoch of the topology that the member runs")
+    process_id: str = field(STRING, "the member's process; members of one process share their state")
     user_endpoint: Endpoint | None = field(
-        Struct(Endpoint), nullable=True, default=None, doc="where the member answers queries; null = nowhere"
+        Struct(Endpoint), "where the member answers queries; null = nowhere", default=None
     )
-    client_tags: tuple[KeyValue, ...] = field(Array(Struct(KeyValue)), doc="tags for rack aware assignment")
+    client_tags: tuple[KeyValue, ...] = field(array_of(KeyValue), "tags for rack aware assignment")
 
 
 class StreamsGroupTargetAssignmentMetadataKey(GroupIdKey):
@@ -101,8 +101,8 @@ class StreamsGroupTargetAssignmentMetadataValue(Message, flexible="0+"):
     `assignment_timestamp` was added in 4.3.
     """
 
-    assignment_epoch: int = field(INT32, doc="the group epoch that the assignment was computed for")
-    assignment_timestamp: int = field(INT64, tag=0, since="4.3", doc="when the assignment was computed, ms since 1970")
+    assignment_epoch: int = field(INT32, "the group epoch that the assignment was computed for")
+    assignment_timestamp: int = field(INT64, "when the assignment was computed, ms since 1970", tag=0, since="4.3")
 
 
 class StreamsGroupTargetAssignmentMemberKey(MemberIdKey):
@@ -112,8 +112,8 @@ class StreamsGroupTargetAssignmentMemberKey(MemberIdKey):
 class TargetTaskIds(Message, flexible="0+"):
     """The tasks of one subtopology in a target assignment. Kafka calls this struct TaskIds."""
 
-    subtopology_id: str = field(STRING, doc="a part of the topology")
-    partitions: tuple[int, ...] = field(Array(INT32), doc="the numbers of the tasks")
+    subtopology_id: str = field(STRING, "a part of the topology")
+    partitions: tuple[int, ...] = field(Array(INT32), "the numbers of the tasks")
 
 
 class StreamsGroupTargetAssignmentMemberValue(Message, flexible="0+"):
@@ -122,26 +122,20 @@ class StreamsGroupTargetAssignmentMemberValue(Message, flexible="0+"):
     The record is written when these tasks change. A tombstone means that the member left.
     """
 
-    active_tasks: tuple[TargetTaskIds, ...] = field(Array(Struct(TargetTaskIds)), doc="tasks that the member runs")
-    standby_tasks: tuple[TargetTaskIds, ...] = field(
-        Array(Struct(TargetTaskIds)), doc="tasks whose state the member copies"
-    )
-    warmup_tasks: tuple[TargetTaskIds, ...] = field(
-        Array(Struct(TargetTaskIds)), doc="tasks that the member prepares to run"
-    )
+    active_tasks: tuple[TargetTaskIds, ...] = field(array_of(TargetTaskIds), "tasks that the member runs")
+    standby_tasks: tuple[TargetTaskIds, ...] = field(array_of(TargetTaskIds), "tasks whose state the member copies")
+    warmup_tasks: tuple[TargetTaskIds, ...] = field(array_of(TargetTaskIds), "tasks that the member prepares to run")
 
 
 class StreamsGroupCurrentMemberAssignmentKey(MemberIdKey):
     """Type 22."""
 
 
-class TaskIds(Message, flexible="0+"):
+class TaskIds(TargetTaskIds, flexible="0+"):
     """The tasks of one subtopology in a current assignment, with the epoch of each task."""
 
-    subtopology_id: str = field(STRING, doc="a part of the topology")
-    partitions: tuple[int, ...] = field(Array(INT32), doc="the numbers of the tasks")
     assignment_epochs: tuple[int, ...] | None = field(
-        Array(INT32), nullable=True, tag=0, since="4.2", doc="the epoch since which the member has each task"
+        Array(INT32), "the epoch since which the member has each task", tag=0, since="4.2"
     )
 
 
@@ -155,20 +149,20 @@ class StreamsGroupCurrentMemberAssignmentValue(Message, flexible="0+"):
     Since 4.1. The record is written whenever these tasks or the state change. A tombstone means that the member left.
     """
 
-    member_epoch: int = field(INT32, doc="the epoch that the member has reached")
-    previous_member_epoch: int = field(INT32, doc="the previous epoch, in case the last response was lost")
-    state: int = field(INT8, doc="1 stable, 2 has to give tasks back, 3 waits for tasks of others")
-    active_tasks: tuple[TaskIds, ...] = field(Array(Struct(TaskIds)), doc="tasks that the member runs")
-    standby_tasks: tuple[TaskIds, ...] = field(Array(Struct(TaskIds)), doc="tasks whose state the member copies")
-    warmup_tasks: tuple[TaskIds, ...] = field(Array(Struct(TaskIds)), doc="tasks that the member prepares to run")
+    member_epoch: int = field(INT32, "the epoch that the member has reached")
+    previous_member_epoch: int = field(INT32, "the previous epoch, in case the last response was lost")
+    state: int = field(INT8, "1 stable, 2 has to give tasks back, 3 waits for tasks of others")
+    active_tasks: tuple[TaskIds, ...] = field(array_of(TaskIds), "tasks that the member runs")
+    standby_tasks: tuple[TaskIds, ...] = field(array_of(TaskIds), "tasks whose state the member copies")
+    warmup_tasks: tuple[TaskIds, ...] = field(array_of(TaskIds), "tasks that the member prepares to run")
     active_tasks_pending_revocation: tuple[TaskIds, ...] = field(
-        Array(Struct(TaskIds)), doc="active tasks that the member has to give back"
+        array_of(TaskIds), "active tasks that the member has to give back"
     )
     standby_tasks_pending_revocation: tuple[TaskIds, ...] = field(
-        Array(Struct(TaskIds)), doc="standby tasks that the member has to give back"
+        array_of(TaskIds), "standby tasks that the member has to give back"
     )
     warmup_tasks_pending_revocation: tuple[TaskIds, ...] = field(
-        Array(Struct(TaskIds)), doc="warm-up tasks that the member has to give back"
+        array_of(TaskIds), "warm-up tasks that the member has to give back"
     )
 
 
@@ -179,17 +173,17 @@ class StreamsGroupTopologyKey(GroupIdKey):
 class TopicConfig(Message, flexible="0+"):
     """A setting of a topic."""
 
-    key: str = field(STRING, doc="a topic setting's name")
-    value: str = field(STRING, doc="the value")
+    key: str = field(STRING, "a topic setting's name")
+    value: str = field(STRING, "the value")
 
 
 class TopicInfo(Message, flexible="0+"):
     """An internal topic of the application."""
 
-    name: str = field(STRING, doc="an internal topic of the application")
-    partitions: int = field(INT32, doc="how many partitions the topic should have; 0 = as many as its source")
-    replication_factor: int = field(INT16, doc="how many replicas; 0 = the broker's default")
-    topic_configs: tuple[TopicConfig, ...] = field(Array(Struct(TopicConfig)), doc="its settings")
+    name: str = field(STRING, "an internal topic of the application")
+    partitions: int = field(INT32, "how many partitions the topic should have; 0 = as many as its source")
+    replication_factor: int = field(INT16, "how many replicas; 0 = the broker's default")
+    topic_configs: tuple[TopicConfig, ...] = field(array_of(TopicConfig), "its settings")
 
 
 class CopartitionGroup(Message, flexible="0+"):
@@ -198,24 +192,22 @@ class CopartitionGroup(Message, flexible="0+"):
     Each field contains indices into the field of Subtopology with the same name.
     """
 
-    source_topics: tuple[int, ...] = field(Array(INT16), doc="indices of source topics")
-    source_topic_regex: tuple[int, ...] = field(Array(INT16), doc="indices of patterns")
-    repartition_source_topics: tuple[int, ...] = field(Array(INT16), doc="indices of repartition topics")
+    source_topics: tuple[int, ...] = field(Array(INT16), "indices of source topics")
+    source_topic_regex: tuple[int, ...] = field(Array(INT16), "indices of patterns")
+    repartition_source_topics: tuple[int, ...] = field(Array(INT16), "indices of repartition topics")
 
 
 class Subtopology(Message, flexible="0+"):
     """A connected part of the topology."""
 
-    subtopology_id: str = field(STRING, doc="a connected part of the topology")
-    source_topics: tuple[str, ...] = field(Array(STRING), doc="the topics that it reads")
-    source_topic_regex: tuple[str, ...] = field(Array(STRING), doc="the patterns of topics that it reads")
-    state_changelog_topics: tuple[TopicInfo, ...] = field(Array(Struct(TopicInfo)), doc="topics that store its state")
-    repartition_sink_topics: tuple[str, ...] = field(Array(STRING), doc="repartition topics that it writes")
-    repartition_source_topics: tuple[TopicInfo, ...] = field(
-        Array(Struct(TopicInfo)), doc="repartition topics that it reads"
-    )
+    subtopology_id: str = field(STRING, "a connected part of the topology")
+    source_topics: tuple[str, ...] = field(Array(STRING), "the topics that it reads")
+    source_topic_regex: tuple[str, ...] = field(Array(STRING), "the patterns of topics that it reads")
+    state_changelog_topics: tuple[TopicInfo, ...] = field(array_of(TopicInfo), "topics that store its state")
+    repartition_sink_topics: tuple[str, ...] = field(Array(STRING), "repartition topics that it writes")
+    repartition_source_topics: tuple[TopicInfo, ...] = field(array_of(TopicInfo), "repartition topics that it reads")
     copartition_groups: tuple[CopartitionGroup, ...] = field(
-        Array(Struct(CopartitionGroup)), doc="which of its topics need the same number of partitions"
+        array_of(CopartitionGroup), "which of its topics need the same number of partitions"
     )
 
 
@@ -225,5 +217,5 @@ class StreamsGroupTopologyValue(Message, flexible="0+"):
     The record is written when a member sends a newer topology. A tombstone means that the group was deleted.
     """
 
-    epoch: int = field(INT32, doc="counts the topologies of the application")
-    subtopologies: tuple[Subtopology, ...] = field(Array(Struct(Subtopology)), doc="its parts")
+    epoch: int = field(INT32, "counts the topologies of the application")
+    subtopologies: tuple[Subtopology, ...] = field(array_of(Subtopology), "its parts")

@@ -41,7 +41,7 @@ import msgspec
 from kafkagroups.errors import InvalidRecord, UsageError, join_path
 from kafkagroups.helpers import MAX_INT32
 from kafkagroups.records.releases import AFTER_ALL_VERSIONS, TOO_MANY_TAGS, Version, parse_release
-from kafkagroups.records.wire import LARGEST_VERSION, MessageFormat, Wire, read_uvarint, uvarint_bytes
+from kafkagroups.records.wire import LARGEST_VERSION, Array, MessageFormat, Wire, read_uvarint, uvarint_bytes
 
 
 class FieldSpec(NamedTuple):
@@ -66,17 +66,16 @@ class FieldSpec(NamedTuple):
 
 def field(
     wire: Wire,
-    versions: str = "0+",
+    doc: str,
     *,
+    versions: str = "0+",
     default: Any = ...,
-    nullable: bool = False,
     tag: int | None = None,
     since: str | None = None,
-    doc: str = "",
 ) -> Any:
-    """Declare a field of a message.
+    """Declare a field of a message. If its annotation ends with `| None`, the field can be null.
 
-    `versions` are the message versions that have the field, such as "3+", "1" or "0-2", and `since` is the first Kafka
+    `versions` are the message versions that have the field, such as "3+" or "1", and `since` is the first Kafka
     version that has it. Without `default`, the field has the default of its wire type.
 
     A field needs `since` if the message version did not change when it was added: tagged fields, and the fields that
@@ -86,17 +85,16 @@ def field(
     """
     first_version = (0,) if since is None else parse_release(since)
     value = wire.default if default is ... else default
-    return FieldSpec("", "", wire, parse_versions(versions), nullable, value, tag, first_version, doc)
+    return FieldSpec("", "", wire, parse_versions(versions), False, value, tag, first_version, doc)
 
 
 def parse_versions(text: str) -> range:
-    """Return the versions in a text: "3+" is 3 and above, "0-2" is 0 to 2, "1" is only 1, "none" is empty."""
+    """Return the versions in a text: "3+" is 3 and above, "1" is only 1, "none" is empty."""
     if text == "none":
         return range(0)
     if text.endswith("+"):
         return range(int(text[:-1]), LARGEST_VERSION + 1)
-    first, _, last = text.partition("-")
-    return range(int(first), int(last or first) + 1)
+    return range(int(text), int(text) + 1)
 
 
 class Declaration(NamedTuple):
@@ -117,7 +115,9 @@ class MessageType(msgspec.StructMeta):
         mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], flexible: str = "none", **options: Any
     ) -> Any:
         own = [
-            declared._replace(name=key, json_name=camel_case(key))
+            declared._replace(
+                name=key, json_name=camel_case(key), nullable=namespace["__annotations__"][key].endswith("| None")
+            )
             for key, declared in namespace.items()
             if isinstance(declared, FieldSpec)
         ]
@@ -416,3 +416,7 @@ class Struct(Wire):
         if "_unknownTaggedFields" in value:
             values["unknown_tagged_fields"] = _tags_from_json(value["_unknownTaggedFields"])
         return self.cls(**values)
+
+
+def array_of(cls: type[Message]) -> Array:
+    return Array(Struct(cls))

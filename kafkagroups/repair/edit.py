@@ -11,10 +11,11 @@ A marker has the producer epoch of the producer's last batch, and the epoch of t
 producer's last marker, or 0. A higher epoch could make a broker refuse later markers of the real coordinator.
 Source (4.3.1): ProducerAppendInfo.appendEndTxnMarker; OffsetMetadataManager.commitOffset.
 
-A group is deleted with the tombstones that a coordinator writes, in the order of Kafka's code (`_DELETED_TYPES`). The
-classic coordinator writes one for the group only if the log has a record of it; the new one deletes pending commits,
-too. A running coordinator deletes only a group without members. Here, a group with members is deleted as well, with the
-tombstones that Kafka writes when it converts such a group to another type. Three parts are different from Kafka's:
+A group is deleted with the tombstones that a coordinator writes, in the order of Kafka's code (`DELETED_TYPES` in
+coordinator/group_store.py). The classic coordinator writes one for the group only if the log has a record of it; the
+new one deletes pending commits, too. A running coordinator deletes only a group without members. Here, a group with
+members is deleted as well, with the tombstones that Kafka writes when it converts such a group to another type. Three
+parts are different from Kafka's:
 
 - Kafka deletes a resolved regular expression (type 16) when its last member leaves. Here, the tombstone follows those
   of the members.
@@ -40,8 +41,8 @@ from kafkagroups.errors import UsageError
 from kafkagroups.groups.map_orders import hash_map_order, topic_partition_hash
 from kafkagroups.groups.modern_group import AnyGroup, ModernGroup
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.groups.replay import LogKeys, read_keys
 from kafkagroups.helpers import parse_whole_number
+from kafkagroups.history.finding import count_of
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.batch import CONTROL, TRANSACTIONAL
 from kafkagroups.log.batches import Damage
@@ -49,30 +50,17 @@ from kafkagroups.log.cleaner import Compaction
 from kafkagroups.log.folders import new_folder, open_logs
 from kafkagroups.log.segment_file import base_offset_of
 from kafkagroups.log.segments import Log, Stop
-from kafkagroups.records.consumer_group import ConsumerGroupRegularExpressionKey
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkagroups.records.releases import Dialect, dialect
 from kafkagroups.records.serde import (
-    RECORD_TYPES,
     ControlType,
     Record,
     encode,
     encode_control_key,
     encode_end_transaction_marker,
 )
-from kafkagroups.records.structs import Message
 from kafkagroups.records.wire import UUID
 from kafkagroups.repair.edited_log import EditedLog, KeyAndValue, Removed, find_topic_id
-
-_REGULAR_EXPRESSION = 16
-_DELETED_TYPES = {
-    "consumer": (8, 7, 6, 5, _REGULAR_EXPRESSION, 4, 3),
-    "share": (14, 13, 12, 10, 15, 11),
-    "streams": (22, 21, 20, 19, 17, 23),
-}
-"""The record types of the tombstones, in their order, by type of group."""
-_TARGETS = (7, 13, 21)
-_MEMBERS = (5, 8, 10, 14, 19, 22)
 
 
 def plan_deletion(log: Log, group_id: str, dialect: Dialect) -> tuple[AnyGroup, list[KeyAndValue]]:
@@ -98,7 +86,9 @@ def plan_deletion(log: Log, group_id: str, dialect: Dialect) -> tuple[AnyGroup, 
         offsets = [*group_store.order_offsets(group.offsets), *group_store.order_offsets(only_pending)]
     tombstones = [_encode_tombstone(group_id, key) for key in offsets]
     if isinstance(group, ModernGroup):
-        tombstones += _delete_modern_group(group, log, dialect)
+        # A target of a member that does not exist would make the load fail at the tombstone of the epoch.
+        records = group_store.build_modern_tombstones(group, targets=group.targets)
+        tombstones += [encode(record) for record in records]
     elif dialect.coordinator == "new" or group.generation > 0:
         _check_pending(group, dialect)
         tombstones.append(encode(group_store.build_group_tombstone(group_id)))
@@ -118,37 +108,6 @@ def _check_pending(group: AnyGroup, dialect: Dialect) -> None:
             "load of the classic coordinator would fail (Unexpected unload of active group); end the transaction first "
             "with a marker"
         )
-
-
-def _delete_modern_group(group: ModernGroup, log: Log, dialect: Dialect) -> list[KeyAndValue]:
-    # A target of a member that does not exist would make the load fail at the tombstone of the epoch.
-    with_targets = dict.fromkeys([*group.members, *group.targets])
-    tombstones: list[KeyAndValue] = []
-    for record_type in _DELETED_TYPES[group.type]:
-        make_key: Callable[..., Message] = RECORD_TYPES[record_type].key
-        keys: Iterable[Message]
-        if record_type == _REGULAR_EXPRESSION:
-            keys = _find_expressions(log, group.group_id, dialect) if group.members else ()
-        elif record_type in (*_TARGETS, *_MEMBERS):
-            member_ids = with_targets if record_type in _TARGETS else group.members
-            keys = [make_key(group.group_id, member_id) for member_id in member_ids]
-        else:
-            keys = [make_key(group.group_id)]
-        tombstones += [encode(Record(record_type, key, None, None)) for key in keys]
-    return tombstones
-
-
-def _find_expressions(log: Log, group_id: str, dialect: Dialect) -> Iterable[Message]:
-    expressions: dict[bytes | None, Message] = {}
-    keys = LogKeys(dialect)
-    for batch in log:
-        for name, key, record in read_keys(batch, keys):
-            content = key.decoded.content
-            if name == group_id and isinstance(content, ConsumerGroupRegularExpressionKey):
-                expressions.pop(record.key, None)
-                if record.value is not None:
-                    expressions[record.key] = content
-    return expressions.values()
 
 
 def _encode_tombstone(group_id: str, partition: TopicPartition) -> KeyAndValue:
@@ -205,13 +164,13 @@ def _delete_group(log: EditedLog, group: str) -> StepResult:
             f"Nothing is appended: the classic coordinator writes no tombstone for group {group}, which has no "
             "committed offset and the generation 0."
         )
-    content = _count(sum(key.startswith(_OFFSET_KEY_START) for key, _ in tombstones), "offset")
+    content = count_of(sum(key.startswith(_OFFSET_KEY_START) for key, _ in tombstones), "offset")
     if deleted.members:
-        members = _count(len(deleted.members), "member")
+        members = count_of(len(deleted.members), "member")
         content += f" and {members}; a running coordinator refuses this (NON_EMPTY_GROUP)"
     verb = "deletes" if len(tombstones) == 1 else "delete"
     what = (
-        f"{_count(len(tombstones), 'tombstone')} of the {log.dialect.coordinator} coordinator {verb} the "
+        f"{count_of(len(tombstones), 'tombstone')} of the {log.dialect.coordinator} coordinator {verb} the "
         f"{deleted.type} group {group} with {content}"
     )
     return _append(log, what, tombstones, base_sequence=_tombstone_sequence(log))
@@ -259,8 +218,8 @@ def _clean(log: EditedLog, now_ms: int) -> StepResult:
     if not result.groups:
         what = "cleans nothing: no dirty record is before the active segment and before the first open transaction"
         return StepResult(f"A pass at {now_ms} ms {what}.", compaction=result)
-    records = _count(result.before.records - result.after.records, "record")
-    size = _count(result.before.bytes - result.after.bytes, "byte")
+    records = count_of(result.before.records - result.after.records, "record")
+    size = count_of(result.before.bytes - result.after.bytes, "byte")
     what = f"A pass at {now_ms} ms removes {records} and {size}. The next pass begins at offset "
     return StepResult(f"{what}{result.next_dirty_offset}.", compaction=result)
 
@@ -287,11 +246,12 @@ def _cut(log: EditedLog, offset: int | None, place: str = "") -> StepResult:
     removed = Removed() if offset is None else log.cut(offset)
     end = log.facts.next_offset
     if removed.first_offset is None:
-        empty = f" {_count(removed.segments, 'empty segment')} deleted." if removed.segments else ""
+        empty = f" {count_of(removed.segments, 'empty segment')} deleted." if removed.segments else ""
         what = f"No batch is cut: none is at {place} or after. The log ends at offset {end}.{empty}"
         return StepResult(what, removed=removed)
+    batches = count_of(removed.batches, "batch", "es")
     what = (
-        f"Cut at {place}: {_count(removed.batches, 'batch')} with {_count(removed.records, 'record')} removed, "
+        f"Cut at {place}: {batches} with {count_of(removed.records, 'record')} removed, "
         f"offsets {removed.first_offset} to {removed.last_offset}. The log ends at offset {end}."
     )
     if removed.split is not None:
@@ -304,12 +264,6 @@ def _cut(log: EditedLog, offset: int | None, place: str = "") -> StepResult:
     if without_marker:
         what += f" The cut removed the markers of these producers with open transactions: {', '.join(without_marker)}."
     return StepResult(what, removed.first_offset, removed.last_offset, removed=removed)
-
-
-def _count(number: int, noun: str) -> str:
-    if number == 1:
-        return f"1 {noun}"
-    return f"{number} {noun}es" if noun.endswith("ch") else f"{number} {noun}s"
 
 
 class StepKind(NamedTuple):
@@ -340,36 +294,25 @@ _STEPS = {
 _PARSERS: dict[str, Callable[[str], Any]] = {"group": str, "partition": TopicPartition.parse, "kind": str}
 
 
-class Step(NamedTuple):
-    name: str
-    arguments: dict[str, Any]
-
-    @classmethod
-    def parse(cls, step: tuple[str, str | int | None] | str) -> Step:
-        """Raises UsageError if the text does not have the form of its step."""
-        pair = (step, None) if isinstance(step, str) else step
-        if not isinstance(pair, tuple) or len(pair) != 2:
-            raise UsageError(f"expected a step, for example ('cut', 42), found {step!r}")
-        name, text = pair
-        if name not in _STEPS:
-            raise UsageError(f"no step {name!r}: choose one of {', '.join(_STEPS)}")
-        match = re.fullmatch(_STEPS[name].pattern, "" if text is None else str(text), re.DOTALL)
-        if match is None or (text is None) != (name == "roll"):
-            found = "" if text is None else f", found {text!r}"
-            raise UsageError(f"{name}: expected {_STEPS[name].form}{found}")
-        try:
-            return cls(
-                name,
-                {
-                    argument: None if part is None else _PARSERS.get(argument, parse_whole_number)(part)
-                    for argument, part in match.groupdict().items()
-                },
-            )
-        except UsageError as error:
-            raise UsageError(f"{name}: {error}") from None
-
-    def run(self, log: EditedLog) -> StepResult:
-        return replace(_STEPS[self.name].run(log, **self.arguments), step=self.name)
+def _parse_step(step: tuple[str, str | int | None] | str) -> tuple[str, dict[str, Any]]:
+    """Return the name and the arguments of a step. Raises UsageError if the text does not have the form of its step."""
+    pair = (step, None) if isinstance(step, str) else step
+    if not isinstance(pair, tuple) or len(pair) != 2:
+        raise UsageError(f"expected a step, for example ('cut', 42), found {step!r}")
+    name, text = pair
+    if name not in _STEPS:
+        raise UsageError(f"no step {name!r}: choose one of {', '.join(_STEPS)}")
+    match = re.fullmatch(_STEPS[name].pattern, "" if text is None else str(text), re.DOTALL)
+    if match is None or (text is None) != (name == "roll"):
+        found = "" if text is None else f", found {text!r}"
+        raise UsageError(f"{name}: expected {_STEPS[name].form}{found}")
+    try:
+        return name, {
+            argument: None if part is None else _PARSERS.get(argument, parse_whole_number)(part)
+            for argument, part in match.groupdict().items()
+        }
+    except UsageError as error:
+        raise UsageError(f"{name}: {error}") from None
 
 
 class WriterOptions(TypedDict, total=False):
@@ -440,7 +383,7 @@ def edit(
     >>> [step.step for step in result.steps]
     ['commit', 'roll']
     """
-    parsed_steps = [Step.parse(step) for step in steps]
+    parsed_steps = [_parse_step(step) for step in steps]
     if not parsed_steps:
         raise UsageError("an edit needs at least one step")
     writer = None if coordinator is None and kafka is None else dialect(coordinator, kafka)
@@ -453,7 +396,7 @@ def edit(
     with new_folder(folder) as copy:
         edited = EditedLog(copy, logs[0], writer, kafka)
         try:
-            results = [step.run(edited) for step in parsed_steps]
+            results = [replace(_STEPS[name].run(edited, **arguments), step=name) for name, arguments in parsed_steps]
         finally:
             edited.close()
         segments = tuple(base_offset_of(segment) for segment in edited.open().segments)

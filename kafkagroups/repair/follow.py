@@ -32,7 +32,7 @@ from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.batches import parse_batch
 from kafkagroups.log.cleaner import CleanerConfig, clean, read_log
-from kafkagroups.log.folders import list_folder, open_log
+from kafkagroups.log.folders import list_folder, open_log, write_file
 from kafkagroups.log.segment_file import FrameState, base_offset_of, find_frames
 from kafkagroups.repair import client
 from kafkagroups.repair.client import TOPIC, Cluster
@@ -309,10 +309,7 @@ class _Copy:
         if state == self.saved:
             return
         work = self.folder / _NEW_STATE_FILE
-        with open(work, "wb") as file:
-            file.write(state)
-            file.flush()
-            os.fsync(file.fileno())
+        write_file(work, [state])
         work.replace(self.folder / STATE_FILE)
         self.saved = state
 

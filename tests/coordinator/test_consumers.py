@@ -54,9 +54,10 @@ class World:
 
     def consumer(self, number, assignor, instance_id, is_classic):
         shared = (self.coordinator, "billing", f"c{number}", tuple(TOPICS), TOPICS)
+        options = {"group_instance_id": instance_id, "rebalance_timeout_ms": REBALANCE_MS}
         if is_classic:
-            return Consumer(*shared, (assignor,), instance_id, SESSION_MS, REBALANCE_MS)
-        return ConsumerProtocolConsumer(*shared, assignor, instance_id, REBALANCE_MS)
+            return Consumer(*shared, (assignor,), SESSION_MS, **options)
+        return ConsumerProtocolConsumer(*shared, assignor, **options)
 
     def start(self):
         return start_broker(

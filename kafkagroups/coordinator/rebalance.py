@@ -101,8 +101,7 @@ class Rebalances:
         self._end_delay_if_all_joined(group)
 
     def _expire_pending(self, group: ClassicGroup, member_id: str) -> None:
-        group.remove_pending_member(member_id)
-        self.try_complete_join(group)
+        self.remove_pending(group, member_id)
         self._end_delay_if_all_joined(group)
 
     def _end_delay_if_all_joined(self, group: ClassicGroup) -> None:
@@ -115,6 +114,10 @@ class Rebalances:
         """Store the id that a new member got and must join again with within its session timeout (KIP-394)."""
         expire = partial(self._expire_pending, group, member_id)
         group.pending_members[member_id] = self.manager.after(group, session_timeout_ms, expire)
+
+    def remove_pending(self, group: ClassicGroup, member_id: str) -> None:
+        group.remove_pending_member(member_id)
+        self.try_complete_join(group)
 
     # PreparingRebalance: waiting for joins
 

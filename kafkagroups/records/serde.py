@@ -72,6 +72,8 @@ def decode_control_key(key: bytes | None) -> ControlType:
 
 
 def encode_control_key(control_type: ControlType) -> bytes:
+    if control_type is ControlType.UNKNOWN:
+        raise ValueError("expected a known type of control record, found UNKNOWN")
     return struct.pack(">hh", 0, control_type.value)
 
 

@@ -292,18 +292,12 @@ def progress_bar(min_total: int = MIN_BYTES_FOR_BAR) -> Iterator[Report | None]:
 
     with Progress(console=Console(stderr=True), transient=True) as bars:
         tasks: dict[str, TaskID] = {}
-        last_shown = 0
 
         def report(step: str, done: int, total: int) -> None:
-            nonlocal last_shown
-            # Drawing takes time, so changes below 1% are not shown. In a new step, `done` is below `last_shown`, so the
-            # difference is negative and the step is shown.
-            is_small_change = 0 < done - last_shown < total // 100
-            if total < min_total or is_small_change:
+            if total < min_total:
                 return
             if step not in tasks:
                 tasks[step] = bars.add_task(step, total=total)
             bars.update(tasks[step], completed=done, total=total)
-            last_shown = done
 
         yield report

@@ -439,7 +439,8 @@ class PartitionedGroups(GroupStore):
         ids_by_partition: dict[int, list[str]] = {}
         for group_id in group_ids:
             ids_by_partition.setdefault(self.partition_for(group_id), []).append(group_id)
-        return [ids_by_partition[partition] for partition in java_map_order(ids_by_partition, _partition_hash)]
+        order = java_map_order(ids_by_partition, lambda number: topic_partition_hash(("__consumer_offsets", number)))
+        return [ids_by_partition[partition] for partition in order]
 
     def delete_groups(self, groups: Sequence[LivingGroup]) -> Sequence[Record]:
         """Return the records that delete Empty groups of one partition, and their offsets."""
@@ -504,7 +505,3 @@ class PartitionedGroups(GroupStore):
         if group_store.is_empty(group) and len(expired) == len(committed) and not pending:
             records += group_store.build_group_tombstones(group)
         return records
-
-
-def _partition_hash(partition: int) -> int:
-    return topic_partition_hash(("__consumer_offsets", partition))

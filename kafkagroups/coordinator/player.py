@@ -76,12 +76,9 @@ class Player:
         self.file = header.get("file", "conversation")
         self.lines = lines
         self._end_ms = max((time for line in lines for time in (line["ms"], line.get("up_ms", 0))), default=0)
-        interval_ms = self.settings.offsets_retention_check_interval_ms
-        if self._end_ms > MAX_EXPIRATIONS * interval_ms:
-            raise UsageError(
-                f"the conversation lasts {self._end_ms} ms, longer than {MAX_EXPIRATIONS} intervals of "
-                f"{interval_ms} ms (offsets.retention.check.interval.ms); correct the times in its lines"
-            )
+        if self._end_ms > MAX_EXPIRATIONS * self.settings.offsets_retention_check_interval_ms:
+            limit = f"{MAX_EXPIRATIONS} times offsets.retention.check.interval.ms"
+            raise UsageError(f"the conversation lasts {self._end_ms} ms, above {limit}; correct the times in its lines")
         self.start_ms: int = header["start_ms"]
         self.clock = Clock(self.start_ms)
         self.logs = open_logs(out, self.settings, on_append=self._output_append)

@@ -37,13 +37,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from kafkagroups.errors import InvalidLog
-from kafkagroups.log.batch import (
-    NO_TIMESTAMP,
-    Batch,
-    parse_message_set,
-    parse_record_batch,
-    record_count,
-)
+from kafkagroups.log.batch import NO_TIMESTAMP, Batch, parse_message_set, parse_record_batch, record_count
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.segment_file import BytesLike, Frame, FrameState, Zeros, base_offset_of, find_frame, find_frames
 

@@ -52,13 +52,7 @@ from kafkagroups.log.segment_file import base_offset_of
 from kafkagroups.log.segments import Log, Stop
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkagroups.records.releases import Dialect, dialect
-from kafkagroups.records.serde import (
-    ControlType,
-    Record,
-    encode,
-    encode_control_key,
-    encode_end_transaction_marker,
-)
+from kafkagroups.records.serde import ControlType, Record, encode, encode_control_key, encode_end_transaction_marker
 from kafkagroups.records.wire import UUID
 from kafkagroups.repair.edited_log import EditedLog, KeyAndValue, Removed, find_topic_id
 

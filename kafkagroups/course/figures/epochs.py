@@ -20,7 +20,7 @@ from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.offsets import Observer
 from kafkagroups.groups.replay import find_group_id, fold_batches
 from kafkagroups.loading.load import combine_shards
-from kafkagroups.log.batch import Batch, LogRecord
+from kafkagroups.log.batch import Batch
 from kafkagroups.log.folders import open_log
 from kafkagroups.records.releases import dialect
 from kafkagroups.records.serde import decode
@@ -101,7 +101,7 @@ def _list_steps(path: str | Path, group: str) -> Iterator[tuple[int, str, _State
     rules = dialect("new", None)
     loaded: list[Batch] = []
     for each, log_record in ((batch, record) for batch in open_log(path) for record in batch.records):
-        loaded.append(replace(each, parse_records=partial(_take_record, log_record)))
+        loaded.append(replace(each, parse_records=partial(lambda record, _: (record,), log_record)))
         record = decode(log_record.key, log_record.value)
         if find_group_id(record) != group or record.type in (0, 1):
             continue
@@ -110,10 +110,6 @@ def _list_steps(path: str | Path, group: str) -> Iterator[tuple[int, str, _State
         words = re.sub(r"epoch \d+, state \d+, |current assignment of ", "", describe_record(record, names))
         if isinstance(state, ModernGroup):
             yield record.type, f"{log_record.offset}: {words}", _read_state(state, names)
-
-
-def _take_record(log_record: LogRecord, _: Batch) -> tuple[LogRecord, ...]:
-    return (log_record,)
 
 
 def _read_state(group: ModernGroup, names: Names) -> _State:

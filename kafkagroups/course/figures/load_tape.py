@@ -284,9 +284,7 @@ def _draw_chips(coordinator: _Coordinator, memory: _Memory, before: _Memory, ste
         yield drawn
         if is_new and step and not is_end and _LOG[step - 1].ends is ControlType.COMMIT:
             frame = (drawn.x + drawn.width - 14, drawn.y - 5, 18, 18)
-            yield Box(
-                f"{coordinator.name} commits", *frame, ("✓",), Tone.LIVE, 11, is_bold=True, origin=f"cell {step - 1}"
-            )
+            yield Box(f"{coordinator.name} commits", *frame, ("✓",), Tone.LIVE, 11, origin=f"cell {step - 1}")
     for slot in before.chips.keys() - memory.chips.keys() if not is_end else ():
         style = {"is_dashed": True, "is_hollow": True, "origin": f"cell {step - 1}", "is_bold": True}
         yield _draw_chip(coordinator, slot, _LOG[step - 1].word, Tone.NEW, **style)

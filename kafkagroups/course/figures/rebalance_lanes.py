@@ -75,7 +75,9 @@ class RebalanceLanes(Figure):
 def _make_content(deaths: Sequence[Death | None]) -> Content:
     stories = list(map(run_group, deaths))
     events = tuple(f"event {number}" for number in range(1, max(map(len, stories)) + 1))
-    moments_of_death = list(map(_find_death, stories))
+    moments_of_death = [
+        next((n for n, each in enumerate(story) if " dies: " in each.action), None) for story in stories
+    ]
     names = tuple(map(_name_death, stories, moments_of_death))
     jumps = tuple(None if moment is None else ("event", moment) for moment in moments_of_death)
     controls = (
@@ -90,10 +92,6 @@ def _make_content(deaths: Sequence[Death | None]) -> Content:
     title = f"A rebalance of billing (sessions of {SESSION_S} seconds)"
     others = {"free_input": FreeInput("place a death", "billing-1 at 9"), "narrow": _NARROW}
     return Content.draw(title, _HEIGHT, controls, draw, **others)
-
-
-def _find_death(story: list[Moment]) -> int | None:
-    return next((number for number, moment in enumerate(story) if " dies: " in moment.action), None)
 
 
 def _name_death(story: list[Moment], moment_of_death: int | None) -> str:

@@ -33,7 +33,7 @@ CEILINGS = {
     "records": 1832,
     "repair": 2025,
     "spark": 1546,
-    "synth": 545,
+    "synth": 550,
 }
 """The largest number of lines of code of each package."""
 NOT_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)

@@ -16,6 +16,7 @@ classic and the new coordinator:
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
@@ -43,9 +44,14 @@ def write(folder: str | Path, records: int, *, progress: Progress | None = None,
     the folder is not empty.
     """
     all_settings = read_settings({"records": records, **settings})
-    group_digits = requests.format_digits(np.arange(all_settings.groups), requests.GROUP_DIGITS)
-    groups = (f"{all_settings.prefix}{requests.GROUP}{digits.decode()}" for digits in group_digits.tolist())
-    partition_of_group = np.array([partition_for(group, all_settings.partitions) for group in groups])
+
+    def find_partition(number: int) -> int:
+        return partition_for(f"{all_settings.prefix}{requests.GROUP}{number:06}", all_settings.partitions)
+
+    is_wanted = (lambda number: find_partition(number) == find_partition(0)) if all_settings.one_partition else None
+    numbers = list(islice(filter(is_wanted, count()) if is_wanted else count(), all_settings.groups))
+    group_digits = requests.format_digits(np.array(numbers), requests.GROUP_DIGITS)
+    partition_of_group = np.array([*map(find_partition, numbers)])
     all_requests = requests.draw_requests(all_settings)
     partition_of_request = partition_of_group[all_requests["group"]]
     # A request's index is also its time in ms.

@@ -31,7 +31,7 @@ SYNTHETIC = {
     "keys": 20,
     "width": None,
     "skew": 0.5,
-    "hot": 1.0,
+    "one_partition": True,
     "tombstones": 0.1,
     "generations": 0.1,
     "transactional": 0.5,

@@ -46,8 +46,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `tombstones` of offsets and `generations` (in modern groups, epochs) are fractions of the records; without a value,
     there are no new generations, or 0.01 if `modern` is above 0. `transactional` and `modern` (KIP-848) are fractions
     of the groups, `aborts` and `hanging` of the transactions, and `metadata` of the commit batches. A segment is larger
-    than `segment_bytes` only if it contains a single, larger batch. With `one_partition`, all groups belong to the same one
-    of the partitions.
+    than `segment_bytes` only if it contains a single, larger batch. With `one_partition`, all groups belong to one
+    partition.
     """
 
     records: Annotated[int, Meta(ge=0, le=2**40)]

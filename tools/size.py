@@ -24,7 +24,7 @@ CEILINGS = {
     "coordinator": 5055,
     "course": 6469,
     "engine": 2552,
-    "groups": 2042,
+    "groups": 2039,
     "history": 4782,
     "html_report": 280,
     "kafka_tools": 407,
@@ -33,7 +33,7 @@ CEILINGS = {
     "records": 1832,
     "repair": 2025,
     "spark": 1546,
-    "synth": 550,
+    "synth": 554,
 }
 """The largest number of lines of code of each package."""
 NOT_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)

@@ -177,10 +177,7 @@ DELETED_EPOCH = -1
 """
 
 
-MEMBER_STATES = {
-    "consumer": consumer_group.MEMBER_STATES,
-    "streams": streams_group.MEMBER_STATES,
-}
+MEMBER_STATES = {"consumer": consumer_group.MEMBER_STATES, "streams": streams_group.MEMBER_STATES}
 """Kafka's names of the states in a member's assignment record (types 8, 22), by type of group.
 
 A stable member has reached its target. An unrevoked member has to give partitions or tasks back. An unreleased member

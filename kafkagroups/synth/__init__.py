@@ -16,12 +16,13 @@ classic and the new coordinator:
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import count, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from kafkagroups.errors import UsageError
 from kafkagroups.log.folders import new_folder
 from kafkagroups.log.segment_file import partition_for
 from kafkagroups.synth import files, request_batches as requests
@@ -48,8 +49,11 @@ def write(folder: str | Path, records: int, *, progress: Progress | None = None,
     def find_partition(number: int) -> int:
         return partition_for(f"{all_settings.prefix}{requests.GROUP}{number:06}", all_settings.partitions)
 
-    is_wanted = (lambda number: find_partition(number) == find_partition(0)) if all_settings.one_partition else None
-    numbers = list(islice(filter(is_wanted, count()) if is_wanted else count(), all_settings.groups))
+    only_home = all_settings.one_partition
+    candidates = (n for n in range(requests.MAX_GROUPS) if not only_home or find_partition(n) == find_partition(0))
+    numbers = list(islice(candidates, all_settings.groups))
+    if len(numbers) < all_settings.groups:
+        raise UsageError(f"groups: only {len(numbers)} names belong to the one partition; choose fewer groups")
     group_digits = requests.format_digits(np.array(numbers), requests.GROUP_DIGITS)
     partition_of_group = np.array([*map(find_partition, numbers)])
     all_requests = requests.draw_requests(all_settings)

@@ -42,8 +42,12 @@ const figure = document.querySelector(".kg-figure-page");
 if (!matchMedia("(prefers-reduced-motion: reduce)").matches) {
   const spoken = figure.querySelector(".kg-spoken");
   spoken.ariaLive = "off";
-  setTimeout(() => figure.querySelector(".kg-can-play")?.click(), 1500);
-  for (const name of ["pointerdown", "keydown"]) figure.addEventListener(name, () => (spoken.ariaLive = "polite"));
+  const timer = setTimeout(() => figure.querySelector(".kg-play").click(), 1500);
+  const use = () => {
+    clearTimeout(timer);
+    spoken.ariaLive = "polite";
+  };
+  for (const name of ["pointerdown", "keydown"]) figure.addEventListener(name, use);
 }
 </script>"""
 FIRST_KIT_PAGES = ("plans", "setup", "discussion")

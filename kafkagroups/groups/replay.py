@@ -461,7 +461,7 @@ def fold(
     """Return the shard of a log. The methods of `observer` are called for each batch and record."""
     notes = Notes() if notes is None else notes
     shard = create_shard(log, dialect)
-    falls = _FallingOffsets(log)
+    falls = FallingOffsets(log)
     batches = falls.skip_unread(_count_batches(batches_until(log, stop, notes), shard, count_bytes, observer))
     replay_batches(shard, batches, observer)
     if dialect.coordinator == "new" and shard.failure is None:
@@ -473,7 +473,7 @@ def fold(
     return shard
 
 
-class _FallingOffsets:
+class FallingOffsets:
     """What a coordinator reads of a log whose offsets fall, and whether the new coordinator fails because of them.
 
     It asks for the next offset, and gets the rest of the segment with the largest base offset up to this offset, from

@@ -23,8 +23,9 @@ is written at the offset of one that is left out. If a tombstone of another type
 classic group says so, because it deletes any group.
 
 Every record stays in its batch, and the last batch stays even if it is empty, so that the copy ends where the log ends.
-All of this needs offsets that rise; of other logs, which no broker wrote, a snapshot keeps all batches. Kafka before
-0.10.1 keeps offsets in a cache apart from the groups, so there are no snapshots for it.
+All of this needs offsets that rise. Of other logs, which no broker wrote, a snapshot keeps the batches that a load
+reads, and the next load reads all of the log. Kafka before 0.10.1 keeps offsets in a cache apart from the groups, so
+there are no snapshots for it.
 
 A save first writes new segments, then replaces `snapshot.json`, and then deletes the segments that `snapshot.json` no
 longer names.
@@ -37,7 +38,6 @@ import os
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from os.path import basename
@@ -431,16 +431,21 @@ class KeptPartition:
             counts = (saved.batches + new_batches, loaded.records - saved.loaded.records + saved.records)
         file = f"{'log' if shard.partition is None else shard.partition}.{uuid4().hex}.log"
         batches = _Batches(self, counts[0], loaded.next_offset)
-        chunks: Iterable[bytes] = (found.data for found in batches)
-        seen = [] if saved is None else saved.seen
-        with suppress(UsageError, OffsetsFall):
+        chunks: Iterable[bytes]
+        try:
             segment, batch_count, record_count, group_ids = compact(shard, batches)
             chunks = [segment]
             counts = (batch_count, record_count)
             seen = [group_id for group_id in seen_ids if group_id not in group_ids]
+            last_batch = batches.last_batch
+        except (UsageError, OffsetsFall):
+            last_batch = None
+            seen = [] if saved is None else saved.seen
+            read = replay.FallingOffsets(self.log).skip_unread(found.parse() for found in batches)
+            chunks = (batch.data for batch in read)
         size, checksum = write_file(folder / file, chunks)
-        position = (batches.find_ends(), batches.last_batch)
-        return Saved(shard.partition, file, size, checksum, *counts, loaded, seen, *position, limit)
+        ends = batches.find_ends()
+        return Saved(shard.partition, file, size, checksum, *counts, loaded, seen, ends, last_batch, limit)
 
 
 class _Batches:
@@ -524,7 +529,7 @@ class Snapshot:
             rest = None if old is None else old.find_rest(log)
             if old is None or rest is None:
                 advanced.append(KeptPartition(log, log))
-                if old is not None and old.saved is not None and old.saved.batches:
+                if old is not None and old.saved is not None and old.saved.last_batch:
                     changed.append(log.path)
             else:
                 advanced.append(old.join(log, rest))

@@ -28,7 +28,7 @@ CEILINGS = {
     "history": 4782,
     "html_report": 280,
     "kafka_tools": 407,
-    "loading": 1946,
+    "loading": 1950,
     "log": 2336,
     "records": 1832,
     "repair": 2025,

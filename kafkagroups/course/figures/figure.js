@@ -499,9 +499,11 @@ function mount(root, content, send, messageText = "", before = null) {
     if (isFresh) svg.replaceChildren(); // The story begins at its first step, without what was there before.
     const number = names.indexOf(name);
     const isNext = isFresh || option === options[number] + 1;
+    const old = [...options];
     options[number] = option;
     jump(number);
-    return show(content.controls[number].is_sequence && isNext);
+    const staysAtStep = content.controls.every((control, each) => !control.is_sequence || options[each] === old[each]);
+    return show(content.controls[number].is_sequence ? isNext : staysAtStep);
   };
 
   const controls = makeElement(root, "div", { class: "kg-controls" });
@@ -528,7 +530,7 @@ function mount(root, content, send, messageText = "", before = null) {
     return content.scenes[index];
   };
 
-  // Only the next step tells a story: what another choice changes is drawn without delay.
+  // Only the next step, or an alternative to this one, tells a story: what another choice changes is drawn without delay.
   function draw(isStep) {
     const marks = findScene(options).marks.map((number) => content.marks[number]);
     const leastSize = (LEAST_SIZE * measureNarrow(narrow)[0]) / picture.clientWidth;

@@ -32,12 +32,13 @@ FOLD = re.compile(r"<details><summary>.*?</summary>|</details>", re.DOTALL)
 EMPHASIS = ("<p><em>Predict</em>", '<p class="ask"><em>Predict</em>')
 MOST_TEXTS_OF_FIGURE = 2
 """So many paragraphs before a figure are in the notes of its slide, and not on a slide of their own."""
-FIGURE_WIDTH = 850
-FIGURE_HEIGHT = 604
-FIGURE_LINE_HEIGHT = 36
-"""The height of a line of text above or below the picture."""
-LOW_FIGURE = 500
-"""The caption of a figure that is not higher stands below the picture. Otherwise it stands next to it."""
+FIGURE_WIDTH = 930
+FLAT_FIGURE_WIDTH = 1184
+FIGURE_HEIGHT = 548
+"""The height of the headlines and the picture."""
+FIGURE_LINE_HEIGHT = 40
+CAPTION_HEIGHT = 48
+"""The caption of a flat figure stands below the picture. Otherwise it stands next to it."""
 PICTURE_HEIGHT = 400
 LINE_HEIGHT = 60
 CHECK_YOURSELF = "Check yourself"
@@ -247,13 +248,12 @@ class _Writer:
     def _add_figure(self, figure: Figure) -> None:
         """Add a slide with the figure. It is as large as its height allows."""
         self.flush()
-        height = figure.content.height / WIDTH * FIGURE_WIDTH
-        around = FIGURE_LINE_HEIGHT * (len(figure.first_scene.lines) + bool(figure.content.legend))
-        style = "low" if height + around <= LOW_FIGURE else "high"
-        width = FIGURE_WIDTH * min(1, (FIGURE_HEIGHT - around) / height)
-        body = (
-            f'<div class="figure {style}" style="--width: {width:.0f}px" data-prevent-swipe>{figure.page_html()}</div>'
-        )
+        room = FIGURE_HEIGHT - FIGURE_LINE_HEIGHT * len(figure.first_scene.lines)
+        width = min(FIGURE_WIDTH, room / figure.content.height * WIDTH)
+        flat_width = min(FLAT_FIGURE_WIDTH, (room - CAPTION_HEIGHT) / figure.content.height * WIDTH)
+        is_flat = flat_width > 1.2 * width
+        style = f'class="figure{" flat" * is_flat}" style="--width: {max(width, flat_width * is_flat):.0f}px"'
+        body = f"<div {style} data-prevent-swipe>{figure.page_html()}</div>"
         self._append(Slide("figure", self.title, body, render(self.figure_notes)))
         self.figure_notes = ""
 

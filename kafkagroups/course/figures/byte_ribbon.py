@@ -165,7 +165,7 @@ def draw_reader(places: Sequence[Place], selected: int, size: int) -> Iterator[B
 
 def _draw_head(place: Place, distance: float) -> Box:
     """Return the bar behind the last byte that was read."""
-    return Box("head", place.x + distance, place.y, 3, _BLOCK_HEIGHT + 5, tone=Tone.NEW, is_solid=True)
+    return Box(f"head {place.y:.0f}", place.x + distance, place.y, 3, _BLOCK_HEIGHT + 5, tone=Tone.NEW, is_solid=True)
 
 
 def narrow_rows(places: Sequence[Place]) -> Iterator[Part]:

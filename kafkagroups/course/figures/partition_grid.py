@@ -37,13 +37,16 @@ _END = 0.7
 _NAME_LENGTH = 14
 _PANEL_LEFT = 433
 _HEIGHT = 354
-# In a narrow column, the list stands below the grid, in two columns.
+# In a narrow column, the bar and the list stand below the grid, the list in two columns.
 _NARROW = (
     Part(0, 0, 361, _TOP - 4, (0, 0)),
     Part(0, _TOP - 4, 430, _HEIGHT, (0, _TOP - 4), 0.83),
-    Part(430, _TOP - 4, WIDTH, 171, (0, _HEIGHT)),
-    Part(430, 171, WIDTH, _HEIGHT, (231, _HEIGHT)),
+    Part(_PANEL_LEFT - 3, 0, WIDTH, _TOP - 4, (0, _HEIGHT), 2.8),
+    Part(430, _TOP - 4, WIDTH, 171, (0, _HEIGHT + 30)),
+    Part(430, 171, WIDTH, _HEIGHT, (231, _HEIGHT + 30)),
 )
+_OUTCOMES = {"groups": Tone.MUTED, "found": Tone.LIVE, "old": Tone.WAIT, "nothing": Tone.ERROR, "move": Tone.NEW}
+"""What happens to a group, and the tone of its part of the bar of all groups."""
 _LONGEST_ID = 40
 _LEGEND = (
     Box("a commit", *KEY, ("●",), Tone.MUTED),
@@ -92,6 +95,15 @@ class _View(NamedTuple):
         if self.step != 1:
             return f"partition {home}"
         return "stays" if before == home else f"{before} → {home}"
+
+    def count_outcomes(self) -> list[tuple[str, int]]:
+        counts = Counter(map(self._name_outcome, self.homes))
+        return [(outcome, counts[outcome]) for outcome in _OUTCOMES if counts[outcome]]
+
+    def _name_outcome(self, group: str) -> str:
+        if self.found is not None:
+            return "nothing" if self.found[group] is None else "old" if self.is_wrong(group) else "found"
+        return "move" if self.step == 1 and len(set(self.homes[group])) > 1 else "groups"
 
     def list_commits(self, group: str) -> dict[int, int]:
         """Return the offset in each partition that has a commit of the group."""
@@ -195,9 +207,10 @@ def _draw(view: _View) -> Scene:
     marks = [*_draw_formula(view, count), *_draw_cells(view, count), *_draw_dots(view), *_draw_commits(view)]
     line = view.tell()
     text = [f"step {view.step + 1}, {_STEPS[view.step]}", f"above: {line.text}"]
+    text += [f"of all groups, {outcome}: {size}" for outcome, size in view.count_outcomes()]
     text += [f"{group}: {view.describe(group)}" for group in view.named]
     text += [f"partition {partition}, commits: {size}" for partition, size in sorted(sizes.items())]
-    return Scene((*marks, *_draw_list(view)), _explain(view, sizes), tuple(text), lines=(line,))
+    return Scene((*marks, *_draw_bar(view), *_draw_list(view)), _explain(view, sizes), tuple(text), lines=(line,))
 
 
 def _find_place(partition: int) -> tuple[float, float]:
@@ -298,6 +311,17 @@ def _draw_list(view: _View) -> Iterator[Mark]:
         tone = Tone.ERROR if view.is_wrong(group) else Tone.LIVE
         frame = (_PANEL_LEFT + 14, y + 4, measure_text(words, 11) + 8, 16)
         yield Box(f"answer {group}", *frame, (words,), tone, 11, delay=delay)
+
+
+def _draw_bar(view: _View) -> Iterator[Mark]:
+    """A bar of all groups says how many of them find what they have committed."""
+    x = float(_PANEL_LEFT - 3)
+    for outcome, size in view.count_outcomes():
+        tone = _OUTCOMES[outcome]
+        width = 128 * size / len(view.homes)
+        words = f"{size} {outcome}" if width > 90 else str(size) * (width > 16)
+        yield Box(f"all {tone}", x, 1, width, 20, (words,), tone, 11, is_bold=True, delay=_END * (view.step in (1, 4)))
+        x += width
 
 
 def _shorten(group: str) -> str:

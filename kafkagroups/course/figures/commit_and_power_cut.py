@@ -160,9 +160,9 @@ class CommitAndPowerCut(Figure):
         either = " or ".join(dict.fromkeys([whole, confirmed]))
         differs = whole != confirmed
         marks += [
-            Label("next title", 143, 114, "The next broker loads its log and answers", is_bold=True),
+            Label("next title", 144, 114, "The next broker loads its log and answers", is_bold=True),
             _draw_answer(f"log {whole}", 143, ("the whole log", whole), Tone.NEW, differs=differs),
-            Label("sign", 267, 147, "≠" if differs else "=", "middle", size=20, is_bold=True),
+            Label("sign", 267, 147, "≠" if differs else "=", "middle", size=20, is_bold=True, delay=2 * _DELAY),
             _draw_answer(f"replica {confirmed}", 281, ("confirmed part", confirmed), Tone.WAIT, differs=differs),
         ]
         for part, value in (("whole log", whole), ("confirmed records", confirmed)):

@@ -270,6 +270,7 @@ function drawScene(svg, marks, choose) {
   const replaced = leaving.filter((group) => group.mark.kind === "box" && findSuccessor(group) && !isRepeated(group));
   const isWaiting = leaving.length > replaced.length;
   const isMoving = moved.length + copied.length > 0;
+  const movesLater = isMoving && [...moved, ...copied].every((mark) => mark.delay);
   const leaveMs = isWaiting ? LEAVE_MS : 0;
   const waitMs = isStill ? 0 : leaveMs + (isMoving ? MOVE_MS : 0);
   const untime = (mark) => JSON.stringify({ ...mark, delay: 0, duration: 0 });
@@ -289,9 +290,11 @@ function drawScene(svg, marks, choose) {
   for (const mark of marks) {
     const group = old.get(mark.key) ?? makeElement(svg, "g", { "data-key": mark.key });
     const isMoved = moved.includes(mark) && !mark.duration; // What moves changes when it leaves.
-    const changeMs = (isMoved ? leaveMs : waitMs) + 1000 * pace * ((mark.delay ?? 0) + (mark.duration ?? 0));
+    const isFirst = movesLater && !mark.delay; // What has no delay waits for nothing that moves later.
+    const changeMs = (isMoved || isFirst ? leaveMs : waitMs) + 1000 * pace * ((mark.delay ?? 0) + (mark.duration ?? 0));
     drawMark(group, mark, isStill ? 0 : changeMs, pace);
     group.classList.toggle("kg-moved", isMoved);
+    group.classList.toggle("kg-first", isFirst);
     group.mark = mark;
     group.classList.toggle("kg-inside", mark.kind === "label" && boxes.some((box) => isInside(mark, box)));
     groups.set(mark, group);

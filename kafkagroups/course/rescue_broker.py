@@ -99,14 +99,22 @@ def show_worked_rescue() -> None:
         "**The plan.** 3.9.2 skips the records 295 and 298 of partition 20, and 4.x fails at them. `--past-damage` "
         "also reads what comes after the damaged batch.",
         f"```text\n$ {PLAN_COMMAND}\n```",
-        "**The correction.** 3.9.2 keeps the group that it loads first (lesson 02). The old partitions have the lower "
-        "numbers, so the plan has the old offsets of the moved groups. That is right for `bean-orders`, whose old "
-        "offsets are higher. For the five other groups, the new and higher ones are right.",
-        f"```python\n{inspect.getsource(correct_plan)}```",
+        "**The correction.** A 3.9.2 broker keeps the group that it loads first, and loads in any order (lesson 02). "
+        "`rescue plan` goes by the number of the partition, and the old partitions have the lower numbers here. So "
+        "the plan has the old offsets of the moved groups. They are right for `bean-orders`. For the five other "
+        "groups, the new and higher ones are right. This cell corrects a plan:",
+        f"```python\nimport json\nfrom typing import Any\n\n\n{inspect.getsource(correct_plan)}\n\n{CORRECTION}```",
         "**The new broker.**",
     )
     display(Page("\n\n".join(parts)))  # type: ignore[no-untyped-call]
     rescue_into_new_broker(corrected)
+
+
+CORRECTION = """path = folder / "plan.json"
+plan = json.loads(path.read_text())
+correct_plan(plan)
+path.write_text(json.dumps(plan, indent=1))
+"""
 
 
 def correct_plan(plan: dict[str, Any]) -> None:

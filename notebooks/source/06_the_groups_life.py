@@ -22,11 +22,13 @@
 # %% [markdown]
 # ## A rebalance in one drawing
 #
-# A consumer sends **JoinGroup** to become a member, and **SyncGroup** to get its partitions. Here `billing-1` is a member, and `billing-2` is new.
+# A consumer sends **JoinGroup** to become a member, and **SyncGroup** to get its partitions. Here `billing-1` is a member, and `billing-2` is new. `billing-1` learns of the rebalance from the answer to its next [**heartbeat**](../docs/handbook/glossary.md#heartbeat), its regular sign of life.
 #
 # ```
 #  billing-1                coordinator                billing-2
 #      │                         │ ◀────── JoinGroup ──────│  waits
+#      │─────── Heartbeat ─────▶ │                         │
+#      │ ◀ REBALANCE_IN_PROGRESS │                         │
 #      │─────── JoinGroup ─────▶ │                         │
 #      │ ◀──── you lead ──────── │ ── billing-1 leads ───▶ │    join phase ends
 #      │                         │                         │
@@ -79,7 +81,7 @@ story[:3]
 #
 # <details><summary>Which requests create a group?</summary>
 #
-# A JoinGroup without a member id creates the group if it does not exist. A *heartbeat*, the sign of life of a member (below), never does: it is answered `UNKNOWN_MEMBER_ID`. If two clients send the first JoinGroup at the same time, the group is created only once, because the coordinator handles the requests of a partition one after the other.
+# A JoinGroup without a member id creates the group if it does not exist. A heartbeat never does: it is answered `UNKNOWN_MEMBER_ID`. If two clients send the first JoinGroup at the same time, the group is created only once, because the coordinator handles the requests of a partition one after the other.
 #
 # </details>
 
@@ -125,7 +127,7 @@ with course.fold("commit_during_join", commit_during_join, story.steps[7].answer
 # %% [markdown]
 # In PreparingRebalance, the commit is accepted: no partition has a new owner yet, so `billing-1` can save how far it has read before it gives up partitions.
 #
-# `billing-1` learns of the rebalance from the answer to its next [**heartbeat**](../docs/handbook/glossary.md#heartbeat), which a consumer sends every 3 seconds (`heartbeat.interval.ms`). Then it joins:
+# `billing-1` learns of the rebalance from the answer to its next heartbeat, which a consumer sends every 3 seconds (`heartbeat.interval.ms`). Then it joins:
 
 # %%
 story[8:12]
@@ -150,7 +152,7 @@ story[14:20]
 # %% [markdown]
 # ## What is in the log
 #
-# Two real brokers wrote these [group records](../docs/handbook/glossary.md#group-record) of `billing`:
+# These are the [group records](../docs/handbook/glossary.md#group-record) of `billing` that two real brokers wrote on another day. There, `billing-2` left first, and later both came back:
 
 # %%
 for kafka in ("4.3.1", "3.9.2"):
@@ -200,9 +202,10 @@ course.compare_brokers(crashes)
 #
 # A member must send a sign of life within its [*session timeout*](../docs/handbook/glossary.md#session-timeout) (`session.timeout.ms`, 45 seconds by default). These events set its session back to zero:
 #
-# - a heartbeat or a commit of this member that the coordinator accepts
+# - a heartbeat of this member, also one that is answered `REBALANCE_IN_PROGRESS`
+# - a commit of this member that is answered `NONE`
 # - the end of the join phase, and the end of the sync phase
-# - a load, because heartbeats are not in the log
+# - a load: the next coordinator cannot know when the last heartbeat came, because heartbeats are not in the log
 #
 # While a member waits for the answer to its JoinGroup or SyncGroup, its session does not end.
 #
@@ -228,7 +231,7 @@ with course.fold("leader_is_removed_at", leader_is_removed_at, billing.now_s):
 #
 # A Java consumer sends heartbeats from a separate thread, which goes on even if the loop hangs. So the consumer also watches its own loop, and leaves if it does not call `poll` within `max.poll.interval.ms` (5 min).
 #
-# A member can join a rebalance only when its loop calls `poll`, and that can take `max.poll.interval.ms`. So each member sends this time in its JoinGroup, as its [rebalance timeout](../docs/handbook/glossary.md#rebalance-timeout), and the coordinator waits for the slowest member, in the join phase and again in the sync phase. With the session, there are three deadlines:
+# A member can join a rebalance only when its loop calls `poll`, and that can take `max.poll.interval.ms`. So each member sends this time in its JoinGroup, as its [rebalance timeout](../docs/handbook/glossary.md#rebalance-timeout), and the coordinator waits at most for the largest of these times, in the join phase and again in the sync phase. So the coordinator watches three deadlines:
 #
 # | what must come | before this deadline | or else |
 # |---|---|---|
@@ -265,12 +268,12 @@ course.check("end_of_join", end_of_join)
 # | a consumer that closes | until the rebalance ends | in the rebalance | nothing, if the consumer commits before |
 # | a consumer that is killed | for up to 45 seconds, and until the rebalance ends | in the rebalance | what the consumer read after its last commit |
 # | the coordinator, while the group is Stable | – | not at all: the members go on reading, and their commits wait | nothing |
-# | the coordinator, in a rebalance | – | until the load ends and all members have joined again | what was read and not committed |
+# | the coordinator, in a rebalance | for up to 45 seconds, if their member has just left | until the load ends and all members have joined again | what was read and not committed, because the next coordinator can refuse a commit with the new generation |
 
 # %% [markdown]
 # ## All rows in one figure
 #
-# Here are all 20 rows. So that they fit, a session has **10 seconds** here, instead of 45. The first strip shows who reads, and the second one the state of the group. Each member has a lane: what it reads, or what it waits for (after its JoinGroup *for others*, after its SyncGroup *for the leader*). Below are its signs of life. The last line is the log, with the record that the event appends.
+# Here are all 20 rows. So that they fit, a session has **10 seconds** here, instead of 45. The first strip shows who reads, and the second one the state of the group. Each member has a lane, which shows what the member reads. While it waits, the lane says `for others` (after its JoinGroup) or `for the leader` (after its SyncGroup). Below are its signs of life. The last line is the log, with the record that the event appends.
 #
 # Three questions:
 #
@@ -385,7 +388,7 @@ course.compare_brokers(ask_after_row_8)[1:]
 # ## For your consumer
 #
 # - Commit in `onPartitionsRevoked`, which runs before the consumer joins again. With `enable.auto.commit=true`, the consumer commits by itself before it joins, and in `close()`.
-# - The consumer of a removed member calls `onPartitionsLost`. By default, this calls `onPartitionsRevoked`, and a commit there fails. So override `onPartitionsLost`, and do not commit there.
+# - A consumer whose member was removed learns this from the answer to its next request, and its `poll` calls `onPartitionsLost`. By default, this calls `onPartitionsRevoked`, and a commit there fails. So override `onPartitionsLost`, and do not commit there.
 # - With `CooperativeStickyAssignor` instead of `range`, a consumer goes on reading the partitions that it keeps, and a second rebalance moves the others.
 
 # %% [markdown]
@@ -397,7 +400,7 @@ course.compare_brokers(ask_after_row_8)[1:]
 # |---|---|---|---|
 # | A group rebalances all the time. | `grep "Preparing to rebalance group billing" server.log` | The line ends with the reason: `on heartbeat expiration` (a session ended), `LeaveGroup` (see the next row), or `Adding new member` (a process starts). | Read the log of the member that the line names. Without `server.log`: `kafkagroups timeline PATH --group billing`. |
 # | Why does a member leave? | `grep "has left group" server.log` | `the consumer is being closed`, or `consumer poll timeout has expired`: its loop is too slow. | For a slow loop, lower `max.poll.records` or raise `max.poll.interval.ms`. |
-# | A group stays in PreparingRebalance. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --members --verbose` | One member has not joined: its own log has no new line `(Re-)joining group`. | Wait for the end of the join phase, which removes this member, or close its process normally. |
+# | A group stays in PreparingRebalance. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --members --verbose` | The command lists the members and their hosts. The member whose own log has no new line `(Re-)joining group` has not joined. | Wait for the end of the join phase, which removes this member, or close its process normally. |
 
 # %% [markdown]
 # <details><summary>In Kafka</summary>

@@ -17,7 +17,7 @@
 # %% [markdown]
 # ## The log of a dashboard
 #
-# The group `dashboard` committed 300 times. In the same partition, another group was deleted, and a third one committed in ten transactions. Then the cleaner of a 4.3.1 broker made one pass. These are the segments before it:
+# The group `dashboard` committed 300 times, and its offset of `orders-2` was deleted. In the same partition, another group was deleted, and a third one committed in ten transactions. Then the cleaner of a 4.3.1 broker made one pass. These are the segments before it:
 
 # %%
 from datetime import UTC, datetime
@@ -63,7 +63,7 @@ course.reveal("records_left", records_left, len(course.list_offset_map_records(c
 #  A = 1   B = 1   C = 1      │  A = 2   D = 1   A = 3         │  B = 2
 # ```
 #
-# The last pass left each key at most once in the *clean part*. So only a record of the [**dirty range**](../docs/handbook/glossary.md#dirty-range) can replace one of its records (a pass ignores the active segment), and the cleaner has to remember only the keys of the dirty range. A pass has two steps:
+# After the last pass, the *clean part* has each key at most once. So only a record of the [**dirty range**](../docs/handbook/glossary.md#dirty-range) can replace a record of the clean part, and the cleaner has to remember only the keys of the dirty range. A pass has two steps:
 #
 # 1. It reads the dirty range, and notes in the [**offset map**](../docs/handbook/glossary.md#offset-map) the newest offset of each key, here the offsets of `A = 3` and `D = 1`.
 # 2. It reads the clean part and the dirty range. It copies a record only if the map has no higher offset for the record's key. So `A = 1` and `A = 2` are not copied, and are gone.
@@ -81,7 +81,7 @@ course.OffsetMap()
 #
 # </details>
 #
-# The cleaner decodes nothing: it compares the bytes of keys, and checks whether a record is a tombstone.
+# The cleaner decodes no value: it compares the bytes of keys, and checks whether a record is a tombstone or a marker.
 
 # %% [markdown]
 # ## Exercise: what remains
@@ -114,9 +114,9 @@ for offset, key, value in course.list_offset_map_records(cleaned):
 # %% [markdown]
 # ## Why a tombstone stays for a day
 #
-# A replica that is behind may have the value and not yet the tombstone. If the tombstone were gone, this replica would keep the value forever. So a tombstone stays for `delete.retention.ms`, 24 hours by default. The 24 hours do not begin when the tombstone is written, but at the first pass that reads it. This pass computes the time at which the tombstone may be removed, and stores this time in the log:
+# A replica that is behind may have the value and not yet the tombstone. If the tombstone were gone, this replica would keep the value forever. So a tombstone stays for `delete.retention.ms`, 24 hours by default. The 24 hours begin at the first pass that reads the tombstone, because this pass removes the value. Whoever has read the value before has 24 hours to read the tombstone, too:
 #
-# - The first pass that reads the tombstone keeps it, and sets a [**delete horizon**](../docs/handbook/glossary.md#delete-horizon): the time of this pass plus `delete.retention.ms`. The horizon never changes.
+# - The first pass that reads the tombstone keeps it, and stores a [**delete horizon**](../docs/handbook/glossary.md#delete-horizon) in the header of its batch: the time of this pass plus `delete.retention.ms`. The horizon never changes.
 # - The first pass **at or after** the horizon removes the tombstone.
 #
 # For example, a tombstone is written at hour 0, and passes run at the hours 5, 28 and 40:
@@ -128,7 +128,7 @@ for offset, key, value in course.list_offset_map_records(cleaned):
 # | 28 | The second pass keeps it, because 28 is before the horizon. |
 # | 40 | The third pass removes it. |
 #
-# In the log of `dashboard`, `delete.retention.ms` was only 2 seconds, and the tombstone 323 got this horizon:
+# The batch of the tombstone 323 of `dashboard` got this horizon. It is 2 seconds after the pass, because `delete.retention.ms` was so short here:
 
 # %%
 for moment, path in (("before the pass", before), ("after the pass", cleaned)):
@@ -152,6 +152,8 @@ course.check("removing_pass", removing_pass)
 # ## Why a marker stays longest
 #
 # A marker says whether the records of its transaction count, so a load needs the marker as long as the log has one of these records. The cleaner therefore keeps the marker until a pass finds no more record of the transaction. Then the marker waits like a tombstone: this pass sets the marker's delete horizon, and the first pass at or after the horizon removes it.
+#
+# The records of an **aborted** transaction never get into the offset map, so they replace nothing, and a pass removes them.
 #
 # The figure makes three passes over a log. Step through them, and watch the tombstone 4 and the marker 7, which ends the transaction of the records 5 and 6. Then let the active segment begin earlier, or leave the transaction open:
 
@@ -225,7 +227,7 @@ for name in ("cleaned", "never-cleaned"):
     print(f"{name:<14} {records:>6,} records, {len(offsets)} offsets, sum of all offsets {sum(offsets):,}")
 
 # %% [markdown]
-# They do. (The cleaned replica has more records than offsets, mostly because its active segment is not cleaned.) The broker without a cleaner gives no wrong answer, so nobody notices the dead cleaner until this broker has to load its long replica (lesson 11).
+# They do. (The cleaned replica has more records than offsets, mostly because its active segment is not cleaned.) As long as nobody but brokers writes to a log, cleaning never changes an answer of 4.x, because a load needs none of the records that a pass removes. The broker without a cleaner gives no wrong answer, so nobody notices the dead cleaner until this broker has to load its long replica (lesson 11).
 
 # %% [markdown]
 # ## Exercise: why does a partition grow?
@@ -249,7 +251,7 @@ course.check("needs_an_abort", needs_an_abort)
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# The cleaner of 3.9 removes the same records. As long as nobody but brokers writes to a log, cleaning never changes an answer of 4.x. In 3.9, there is one exception: if an offset was deleted while a transaction was open, as at the end of lesson 08, a load of the cleaned log can give another answer ([the logs](../docs/handbook/tombstones.md)).
+# The cleaner of 3.9 removes the same records, but there it can change an answer in one case: if an offset was deleted while a transaction was open, as at the end of lesson 08, a load of the cleaned log can give another answer ([the logs](../docs/handbook/tombstones.md)).
 #
 # ## In five lines
 #
@@ -276,7 +278,7 @@ course.check("needs_an_abort", needs_an_abort)
 # | One partition, on one broker | The metric `kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count` | After an error, the cleaner skips this partition. The metric only counts; `log-cleaner.log` names the partition and the error | Only a restart of this broker helps, but first let another broker lead the partition: step 3 of the [runbook](../docs/operator.md#a-cleaner-has-stopped) |
 # | All partitions, on all brokers | `kafkagroups stats PATH` | If `DeadThreadCount` is 0 everywhere, the topic has many keys: look for group names that are new for every run | Give these programs stable names. Their old offsets expire |
 #
-# As long as broker 2 has long replicas, for example, do not restart another broker: broker 2 could take over its partitions, and their groups would wait for the long load (lesson 11, "Which replica does the next broker load?"). While the cleaner catches up, it keeps the disk busy. The setting `log.cleaner.io.max.bytes.per.second` limits it.
+# As long as a broker, here broker 2, has long replicas, do not restart any other broker. Broker 2 could take over the partitions of that broker, and their groups would wait for the long load (lesson 11, "Which replica does the next broker load?"). While the cleaner catches up, it keeps the disk busy. The setting `log.cleaner.io.max.bytes.per.second` limits how much it reads and writes.
 #
 # **Never set `cleanup.policy=delete`** to make the topic smaller. A broker would delete the oldest segments, even if they contain the newest offset of a group, and you would notice it only after the next load, when the answer is −1.
 #

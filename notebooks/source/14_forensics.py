@@ -17,7 +17,7 @@
 # 1. If groups begin at wrong positions, first stop their consumers, before they commit.
 # 2. Copy the partition to a folder COPY ([how](../docs/operator.md#how-to-copy-a-partition)). Until then, restart no broker, because a start may cut the log.
 # 3. Find your complaint in the table of "How an incident works". Run the command of that row on COPY, with `--kafka VERSION`; it only reads. The incident shows what follows.
-# 4. Repair when you know the cause: first in a copy, then the broker. Before a command changes something, let it only print (`--dry-run`, or `rescue apply` without `--yes`); then add `--execute` or `--yes`.
+# 4. Repair when you know the cause: first in a copy, then the broker. Before a command changes something, let it only print what it would do: Kafka's commands with `--dry-run`, and `kafkagroups rescue apply` without `--yes`.
 
 # %% [markdown]
 # ## How an incident works
@@ -54,7 +54,7 @@
 # |---|---|---|
 # | 1. **Where** is it? | Usually only one partition or one group is involved. | `stats`, `check` |
 # | 2. **Who** wrote it, and when? | Most causes are something that a program or a person did. | `explain`, `timeline` |
-# | 3. What does a **broker answer** from this log? | A client sees only this answer. It comes from the newest record of each key; these are *live*. | `load` |
+# | 3. What does a **broker answer** from this log? | A client sees only this answer. A record is *live* if a broker answers from it. | `load` |
 # | 4. **What changed?** | Two moments, two replicas or two coordinators differ. | `diff` |
 #
 # We solve incident 1 together; the others are yours.
@@ -146,16 +146,22 @@ course.check("growing_removed_records", growing_removed_records)
 # course.hint("growing_removed_records", 1)
 
 # %% [markdown]
-# What would a pass change? `compact` makes a cleaned copy, and `diff` compares what brokers answer from the two logs:
+# No record was ever removed, although all closed segments are dirty, and a healthy cleaner waits only until half of the log is dirty (lesson 10). So finding 1 is right.
+#
+# Would a pass change an answer? `compact` makes a cleaned copy, and `diff` compares what brokers answer from the two logs:
 
 # %%
 course.run_command("kafkagroups compact __consumer_offsets-12 --out cleaned/__consumer_offsets-12", folder)
 course.run_command("kafkagroups diff . cleaned", folder)
 
 # %% [markdown]
-# **Look at the row *removed***, and at the line `No group, no offset and no pending commit differs.` A pass removes 25,099 records and changes no answer. 877 records remain. 852 are in the active segment, among them all live ones. The pass also kept the newest record of each of the 25 keys before the active segment: it cannot know that they are replaced, because it does not read the active segment.
+# **Look at the row *removed***, and at the line `No group, no offset and no pending commit differs.` A pass removes 25,099 records and changes no answer.
 #
-# So finding 1 is right. A healthy cleaner waits only until half of the log is dirty (lesson 10), and here all closed segments are dirty.
+# <details><summary>Why do 877 records remain, if only 25 are live?</summary>
+#
+# 852 are in the active segment, among them all live ones. The pass also kept the newest record of each of the 25 keys before the active segment: it cannot know that they are replaced, because it does not read the active segment.
+#
+# </details>
 #
 # ### A dead thread, or an uncleanable partition?
 #
@@ -169,7 +175,7 @@ course.run_command("kafkagroups diff . cleaned", folder)
 # | do first | repair the cause of the error, or it comes back | the same |
 # | then | change `log.cleaner.threads`: new threads start, without a restart | let another broker lead the partition, then restart this broker |
 #
-# Sizes prove nothing here: the other 49 partitions have few commits. Broker 2 is stopped, so it has no metrics, either: only its `log-cleaner.log` can tell. Its next start helps in both cases.
+# The sizes of the other 49 partitions do not help here, because they have few commits and are small in both cases. Metrics do not help, because broker 2 is stopped. That leaves its `log-cleaner.log`. Its next start helps in both cases.
 #
 # <details><summary>Does a copy from a test cluster prove anything about production?</summary>
 #
@@ -183,33 +189,9 @@ course.run_command("kafkagroups diff . cleaned", folder)
 # course.show_worked_solution("growing_partition")
 
 # %% [markdown]
-# ## How to read these outputs
-#
-# The next incidents use these words of the commands:
-#
-# | output | word | what it means |
-# |---|---|---|
-# | `stats` | *live* | A broker answers from it. |
-# | | *dead* | A later record replaced it. |
-# | | *stops at* | The end of the next pass. |
-# | | *cleaned to* | The end of the last pass (`-`: no trace). |
-# | `stats --by writer` | *epoch* | The leader epoch in the commits; `t`: in transactions. |
-# | | *recs*, */min*, *med. s* | Records in each commit; commits a minute; median seconds in between. |
-# | `explain` | `aborted` | The commit never counts. |
-# | | `pending` | It has no marker yet. |
-# | | `deleted` | A tombstone of this offset followed. |
-# | | *by* | The record that decided the fate. |
-# | | `▼` | The offset is lower than before. |
-# | `timeline` | *1 generation before it never written* | Normal if several members start together. |
-# | | *48, the first commit after 453 was deleted* | The next commit after the tombstone was 48. |
-# | `load` | *epoch* | The generation of a classic group. |
-# | | *pend.* | Offsets in open transactions. |
-# | `diff` | *fork* | Where two replicas begin to differ. |
-
-# %% [markdown]
 # ## Incident 2: some failovers are slow
 #
-# Here are two replicas of one log, so begin with *what changed*. Then `stats` counts what each broker must read before it can answer. (Remove a `#` to run its command.)
+# Here are two replicas of one log, so begin with *what changed*. (A *fork* is where two replicas begin to differ.) Then `stats` counts what each broker must read before it can answer. (Remove a `#` to run its command.)
 
 # %%
 folder = course.open_incident("slow_failover")
@@ -236,7 +218,7 @@ course.check("slow_differences", slow_differences)
 # %% [markdown]
 # ## Incident 3: on Monday all bread is printed again
 #
-# Offsets are gone. The complaint names the group, so begin with *who*. `timeline` leaves out commits that only move forward.
+# Offsets are gone. The complaint names the group, so begin with *who*. `timeline` leaves out commits that only move forward. *1 generation before it never written* is normal if several members start together, and *48, the first commit after 453 was deleted* means that the next commit after the tombstone of 453 was 48.
 
 # %%
 folder = course.open_incident("empty_monday")
@@ -302,7 +284,7 @@ course.check("dark_length", dark_length)
 # %% [markdown]
 # ## Incident 5: 20 GB of parse errors a night
 #
-# Lesson 03 shows why such a program fails. Find who began, and when. `stats --by writer` has a row for each way in which a group commits.
+# Lesson 03 shows why such a program fails. Find which group began to commit in another way, and when. `stats --by writer` has a row for each group and kind of commit: *epoch* is the leader epoch, with `t` for commits in transactions, and *recs*, */min* and *med. s* are the records in each commit, the commits a minute, and the median seconds in between.
 
 # %%
 folder = course.open_incident("parse_errors")
@@ -330,7 +312,7 @@ course.check("parse_second_message", parse_second_message)
 # %% [markdown]
 # ## Incident 6: a lag alarm for a group that does not exist
 #
-# A broker and a monitor disagree about which groups exist. `load` lists the groups of the broker, and `stats` all groups in the log. Who wrote the groups that only the log has?
+# A broker and a monitor disagree about which groups exist. `load` lists the groups of the broker (*epoch* is the generation of a classic group, and *pend.* counts offsets in open transactions), and `stats` all groups in the log. Who wrote the groups that only the log has?
 
 # %%
 folder = course.open_incident("lag_of_the_dead")
@@ -384,7 +366,7 @@ course.check("upgrade_kept_group", upgrade_kept_group)
 # %% [markdown]
 # ## Reading transactions
 #
-# Incidents 8 and 9 are about commits in transactions, for which `explain` has more fates. Here is `fraud-check` from lesson 08:
+# Incidents 8 and 9 are about commits in transactions, for which `explain` has more fates: `aborted`, the commit never counts; `pending`, it has no marker yet; `deleted`, a tombstone of this offset followed. `▼` marks an offset that is lower than before. Here is `fraud-check` from lesson 08:
 
 # %%
 shop = course.find_data("harbour/4.3.1")

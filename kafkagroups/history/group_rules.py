@@ -142,8 +142,11 @@ def find_expiries(partition: Partition) -> Iterator[Finding]:
     yield partition.finding(record, "early_expiry", what, group=only_group, topic_partition=key)
 
 
-def find_recreated(signs: Iterable[tuple[int | None, str, Recreation]]) -> Iterator[Finding]:
-    """Yield a finding for each topic that was created again.
+RecreationSigns = Iterable[tuple[int | None, str, Recreation]]
+
+
+def list_recreated(signs: RecreationSigns) -> Iterator[tuple[int | None, Recreation, set[str]]]:
+    """Yield the first sign of each topic that was created again, with its partition, and the groups that show it.
 
     If no topic ids show it, the signs of one group are enough only where nothing but the deletion of the topic can have
     deleted its offsets; or else, several groups have lost theirs within RECREATED_MS.
@@ -151,13 +154,18 @@ def find_recreated(signs: Iterable[tuple[int | None, str, Recreation]]) -> Itera
     by_topic: dict[str, list[tuple[int | None, str, Recreation]]] = {}
     for sign in signs:
         by_topic.setdefault(sign[2].topic, []).append(sign)
-    for topic, found in sorted(by_topic.items()):
+    for _, found in sorted(by_topic.items()):
         groups = {group for _, group, _ in found}
         deleted_ms = [sign.deleted_ms for _, _, sign in found]
         is_together = len(groups) > 1 and max(deleted_ms) - min(deleted_ms) <= RECREATED_MS
-        if not is_together and not any(sign.is_certain for _, _, sign in found):
-            continue
-        partition, _, first = min(found, key=lambda each: (each[2].ids is None, each[2].time_ms or 0, each[2].record))
+        if is_together or any(sign.is_certain for _, _, sign in found):
+            first = min(found, key=lambda each: (each[2].ids is None, each[2].time_ms or 0, each[2].record))
+            yield first[0], first[2], groups
+
+
+def find_recreated(signs: RecreationSigns) -> Iterator[Finding]:
+    for partition, first, groups in list_recreated(signs):
+        topic = first.topic
         time = "" if first.time_ms is None else f", at the latest at {describe_time(first.time_ms)}"
         shown_by = "its offsets were deleted with it, and the first commits after that are lower than the last before"
         if first.is_certain:

@@ -131,8 +131,8 @@ class Event:
         The time of the record, in ms since 1970, if there is one.
     event
         The name of the event: "generation", "empty", "deleted", "commit", "rewind", "skip", "expired",
-        "offset_deleted", "transaction_committed", "transaction_aborted", "transaction_open", "gap", "epoch", "storm" or
-        "standing_still".
+        "offset_deleted", "transaction_committed", "transaction_aborted", "transaction_open", "gap", "epoch", "storm",
+        "assignment" or "standing_still".
     generation
         The generation (classic group) or the group epoch (newer groups) after the event, if a record has it.
     members_joined, members_left
@@ -153,6 +153,8 @@ class Event:
         The ids and the data of the members that joined, or of the one whose offset stands still.
     replaced_instances
         The instance ids of static members that got new member ids.
+    assigned
+        The ids of the members of a newer group whose partitions changed, each with a text that says which it has.
     lost
         The members that left with partitions, each with its topic-partitions as texts.
     can_be_request
@@ -179,13 +181,14 @@ class Event:
     what: str = ""
     members: tuple[tuple[str, Member], ...] = ()
     replaced_instances: tuple[str, ...] = ()
+    assigned: tuple[tuple[str, str], ...] = ()
     lost: tuple[tuple[Member, frozenset[str]], ...] = ()
     can_be_request: bool = False
     origin: str = ""
     is_routine: bool = False
 
 
-_NOT_IN_JSON = ("lost", "can_be_request", "origin", "is_routine")
+_NOT_IN_JSON = ("assigned", "lost", "can_be_request", "origin", "is_routine")
 
 
 def event_json(event: Event) -> dict[str, Any]:

@@ -14,7 +14,7 @@ Source: Cleaner.cleanSegments and Cleaner.shouldRetainRecord (4.3.1).
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, groupby
 from operator import attrgetter
@@ -27,7 +27,7 @@ from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.helpers import MAX_INT64
 from kafkagroups.history.event import Cause, Event, Position, event_json, finish_positions, sort_rewound
 from kafkagroups.history.finding import count_of, describe_duration, describe_time, list_groups, list_names, name_record
-from kafkagroups.history.group_events import NOTHING, PARTITION_METADATA, add_to_sentence
+from kafkagroups.history.group_events import NOTHING, PARTITION_METADATA, add_to_sentence, limit_assigned
 from kafkagroups.history.group_log import GroupHistory, GroupLog, GroupRecord, Marker, load_group_logs
 from kafkagroups.history.group_rules import find_expiry_in_use, find_unowned
 from kafkagroups.history.offset_events import OffsetEvents
@@ -192,7 +192,8 @@ def build_timeline(topic: OpenTopic, group: str, question: Question, *, shows_al
         gaps = loaded.gaps or ()
         history = build_history(group_log, partition, loaded.start_offset, gaps, question.retention_ms)
         _name_deleted_with(topic, group, history.events)
-        all_events += add_storms(history.events)
+        events = add_storms(history.events)
+        all_events += events if shows_all else _add_assignments(events)
         positions = finish_positions(history.positions.values(), history.group.find_members_by_partition())
         timeline.positions += [each for each in positions if question.selects(each.topic_partition)]
         timeline.waiting += [each.what for each in find_waiting_members(history)]
@@ -217,6 +218,20 @@ def build_timeline(topic: OpenTopic, group: str, question: Question, *, shows_al
         expiry = find_expiry_in_use(found_group, topic.dialect, newest_ms)
         timeline.expiry = None if expiry is None else expiry[1]
     return timeline
+
+
+def _add_assignments(events: Iterable[Event]) -> Iterator[Event]:
+    """Add who had which partitions before a deletion or a storm, as far as only routine events have told it so far."""
+    untold: dict[str, str] = {}
+    for event in events:
+        for member_id in (*event.members_left, *dict(event.assigned)):
+            untold.pop(member_id, None)
+        untold |= event.assigned if event.is_routine else ()
+        if untold and event.event in ("expired", "offset_deleted", "storm"):
+            what = f"By then, {'; '.join(limit_assigned(untold))}."
+            yield Event(event.partition, event.offset, event.timestamp_ms, "assignment", event.generation, what=what)
+            untold.clear()
+        yield event
 
 
 def _name_deleted_with(topic: OpenTopic, group: str, events: list[Event]) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.coordinator import OffsetCommit, TopicPartition
+from kafkagroups.coordinator import ConsumerProtocolConsumer, OffsetCommit, TopicPartition
 from tests.captured import captured
 from tests.handmade import classic_member, commit_record, generation, write_batches
 from tests.history.logs import ENGINES, MINUTE, SECOND, VERSIONS, Broker, find
@@ -267,3 +267,22 @@ def test_a_member_that_left_and_one_that_timed_out_look_alike(broker, ends):
     broker.poll(first, times=20)
     (event,) = [each for each in broker.timeline().events if each.members_left and "loader-2" in each.what]
     assert "loader-2 is gone (left, or timed out)" in event.what
+
+
+def test_who_had_the_partitions_stands_before_a_deletion(tmp_path, run):
+    """The members of a consumer group get their partitions one after another, in routine heartbeats (KIP-848), so the
+    text without --all says who has what where it matters. The expected owners are those that the coordinator answers.
+    """
+    broker = Broker(tmp_path, "4.3.1", topics={"orders": 4}, topic_ids={"orders": TOPIC_ID})
+    shared = (("orders",), {"orders": 4}, "uniform")
+    a, b = (ConsumerProtocolConsumer(broker.coordinator, "app", name, *shared) for name in ("a", "b"))
+    broker.poll(a, times=2, commits=True)
+    broker.poll(a, b, times=8, commits=True)
+    owned = [f"{name} has {', '.join(map(str, sorted(each.assignment)))}" for name, each in (("a", a), ("b", b))]
+    broker.coordinator.partitions_deleted([TopicPartition("orders", number) for number in range(4)])
+    events = broker.timeline().events
+    (assignment,) = [event for event in events if event.event == "assignment"]
+    assert assignment.what == f"By then, {owned[0]}; {owned[1]}." and len(a.assignment) == len(b.assignment) == 2
+    assert events[events.index(assignment) + 1].event == "offset_deleted"
+    assert assignment.what in " ".join(run("timeline", tmp_path, "--group", "app")[1].split())
+    assert not any(event.event == "assignment" for event in kg.timeline(tmp_path, "app", all=True).events)

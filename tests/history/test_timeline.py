@@ -32,6 +32,7 @@ EVENTS = {
     "gap",
     "epoch",
     "standing_still",
+    "assignment",
     "storm",
 }
 FIELDS = [

@@ -23,6 +23,7 @@ from kafkagroups.groups.offsets import CLASSIC_GROUP_TYPE, TopicPartition
 from kafkagroups.history.event import Event, Member, read_member
 from kafkagroups.history.finding import LISTED_NAMES, count_of, list_names, time_or_none
 from kafkagroups.history.group_log import GroupRecord, Marker
+from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.batch import NO_TIMESTAMP
 from kafkagroups.records.consumer_protocol import TopicAndPartitions, decode_assignment
 from kafkagroups.records.group_metadata import GroupMetadataValue
@@ -283,11 +284,12 @@ class GroupEvents:
 
     `state` is the group after the newest record. The caller says in `has_hole` whether the log has a hole before the
     next record. After a hole, the first record of a key does not tell since when the group has its members. The caller
-    also puts the names of topics, by id, into `topic_names`, as far as the log contains both. `empty_at` is the record
-    with which the last member left, or -1.
+    also puts the names of topics, by id, into `topic_names`, as far as the records of the group contain both; of the
+    others, `topic` knows the name. `empty_at` is the record with which the last member left, or -1.
     """
 
-    def __init__(self, partition: int | None) -> None:
+    def __init__(self, topic: OpenTopic, partition: int | None) -> None:
+        self._topic = topic
         self.partition = partition
         self.topic_names: dict[str, str] = {}
         self.state = GroupState()
@@ -485,6 +487,8 @@ class GroupEvents:
 
     def name_topic(self, topic: str) -> str:
         """Return the name of a topic in an assignment, which has the id instead in a newer group."""
+        if topic not in self.topic_names and self.state.type != "classic":
+            self.topic_names[topic] = self._topic.topic_names.get(topic, topic)
         return self.topic_names.get(topic, topic)
 
     def _name_partitions(self, assigned: frozenset[tuple[str, int]]) -> frozenset[str]:

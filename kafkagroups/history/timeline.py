@@ -404,7 +404,7 @@ def build_history(
     record did is told by the coordinator that wrote it.
     """
     steps = log.steps.get(partition, [])
-    history = PartitionHistory(partition, retention_ms)
+    history = PartitionHistory(log.topic, partition, retention_ms)
     classic_ranges = log.find_classic_ranges(partition)
     firsts = [first for first, _ in classic_ranges]
     later: set[object] = set()

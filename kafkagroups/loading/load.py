@@ -17,9 +17,10 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
+from itertools import chain
 from pathlib import PurePath
 from threading import Lock
 from typing import NamedTuple, Protocol
@@ -31,13 +32,16 @@ from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.modern_replay import check_loaded
 from kafkagroups.groups.offsets import Observer, Orphan, PartitionOffsets, pending_by_group
 from kafkagroups.groups.replay import (
+    OFFSET_KEYS,
     ClassicShard,
     CountBytes,
     LoadedPartition,
+    LogKeys,
     Shard,
     fold,
     has_separate_offset_cache,
     ignore_bytes,
+    read_keys,
 )
 from kafkagroups.helpers import describe_missing
 from kafkagroups.loading import native
@@ -47,7 +51,13 @@ from kafkagroups.log.cleaner import Progress
 from kafkagroups.log.segment_file import partition_for
 from kafkagroups.log.segments import NO_STOP, Log, Stop
 from kafkagroups.records.releases import Dialect
+from kafkagroups.records.serde import Record, decode_with_key
+from kafkagroups.records.wire import UUID
 
+MAX_NAMED_BYTES = 16 * 2**20
+_NAMING_TYPES = (4, 15)
+"""The types of the records of a consumer group and of a share group that have ids and names of topics."""
+_NAMING_FIELDS = ("topics", "initializing_topics", "initialized_topics")
 ENGINES = ("auto", "python", "compiled")
 """The names that `choose_engine` accepts."""
 
@@ -143,6 +153,24 @@ class OpenTopic:
                 "one partition, or a time to stop at"
             )
 
+    @cached_property
+    def topic_names(self) -> dict[str | None, str]:
+        """The names of topics by their ids, as far as the newest commits of the whole log have both, or any record of a
+        log of at most MAX_NAMED_BYTES. Records after the stop count, too.
+        """
+        whole = replace(self, stop=NO_STOP)
+        names: dict[str | None, str] = {}
+        for _, parts in whole.load().parts():
+            names |= {offset.topic_id: key.topic for key, offset in parts.offsets.items()}
+        is_small = sum(log.size for log in self.logs) <= MAX_NAMED_BYTES
+        keys = LogKeys(self.dialect)
+        for batch in chain.from_iterable(self.logs if is_small else ()):
+            for _, key, record in read_keys(batch, keys):
+                if key.partition is not None or key.decoded.type in _NAMING_TYPES:
+                    with suppress(BadBytes):
+                        names |= _read_names(decode_with_key(key.decoded, record.value))
+        return {topic_id: name for topic_id, name in names.items() if topic_id != UUID.default}
+
     def find_partitions(self) -> FoundPartitions:
         # An offset to stop at belongs to one partition, also if it is in a folder.
         has_folder = self.stop.until_offset is None and is_folder(self.logs, self.path)
@@ -163,6 +191,13 @@ class OpenTopic:
         whole = whole or WholeTopic(self.find_partitions(), {})
         times = LogTimes(self.logs, self.dialect, {log.partition: self.stop for log in self.logs}, engine)
         return combine_shards(shards, self.dialect, self.path, whole, times)
+
+
+def _read_names(record: Record) -> dict[str | None, str]:
+    if isinstance(record.key, OFFSET_KEYS):
+        return {getattr(record.value, "topic_id", None): record.key.topic}
+    lists = (getattr(record.value, name, ()) for name in _NAMING_FIELDS)
+    return {topic.topic_id: topic.topic_name for topic in chain.from_iterable(lists)}
 
 
 def is_folder(logs: Sequence[Log], path: str) -> bool:

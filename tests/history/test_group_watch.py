@@ -5,8 +5,9 @@ import pytest
 import kafkagroups as kg
 from kafkagroups.coordinator import ConsumerProtocolConsumer, OffsetCommit, TopicPartition
 from tests.captured import captured
+from tests.groups.test_load_runs import DATA
 from tests.handmade import classic_member, commit_record, generation, write_batches
-from tests.history.logs import ENGINES, MINUTE, SECOND, VERSIONS, Broker, find
+from tests.history.logs import ENGINES, MINUTE, SECOND, START, VERSIONS, Broker, find
 
 TOPIC_ID = "Jlm7tiTSTTyzsN-NaMyQPQ"
 
@@ -159,7 +160,7 @@ def test_a_member_that_keeps_a_partition_for_a_minute_is_found(tmp_path):
         broker.clock.advance(3 * SECOND)
     broker.commit({0: 5}, "other")
     (finding,) = broker.find("unrevoked_partition")
-    assert finding.group == "app" and finding.topic_partition.startswith(f"{TOPIC_ID}-")
+    assert finding.group == "app" and finding.topic_partition.startswith("orders-")
     assert f"has to give back {TOPIC_ID}-" in finding.what and "or 5 min after a load" in finding.what
     assert finding.what.endswith(f"Until then, it keeps {TOPIC_ID}-0, {TOPIC_ID}-1.")
 
@@ -286,3 +287,21 @@ def test_who_had_the_partitions_stands_before_a_deletion(tmp_path, run):
     assert events[events.index(assignment) + 1].event == "offset_deleted"
     assert assignment.what in " ".join(run("timeline", tmp_path, "--group", "app")[1].split())
     assert not any(event.event == "assignment" for event in kg.timeline(tmp_path, "app", all=True).events)
+
+
+def test_a_topic_is_named_by_a_later_record_of_another_group(tmp_path, run):
+    """Assignments of newer groups have the id of a topic, and commits have both since Kafka 4.1."""
+    broker = Broker(tmp_path, "4.3.1", topics={"orders": 4}, topic_ids={"orders": TOPIC_ID})
+    consumer = ConsumerProtocolConsumer(broker.coordinator, "app", "a", ("orders",), {"orders": 4}, "uniform")
+    broker.poll(consumer, times=2)
+    broker.commit({0: 7}, "other")
+    broker.logs.close()
+    for stop in ((), ("--until-time", str(START + SECOND))):
+        assert "assigned: orders: 0-3" in run("load", tmp_path, *stop)[1]
+        text = " ".join(run("timeline", tmp_path, "--group", "app", *stop)[1].split())
+        assert "a has orders-0, orders-1, orders-2 and 1 more." in text and TOPIC_ID not in text
+
+
+def test_a_topic_that_only_a_share_group_names(run):
+    """The log of a 4.3.1 broker (harbour): record type 15 of the group tasters has the id and the name of stock."""
+    assert "assigned: stock: 0\n" in run("load", DATA / "4.3.1", "--group", "tasters")[1]

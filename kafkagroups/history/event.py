@@ -233,6 +233,8 @@ MIN_HISTORY_MS = 5 * 60_000
 """The default of a consumer's max.poll.interval.ms: a shorter history of a group says little about it."""
 MIN_STILL_MS = 60_000
 """How long a position at least does not move before it is told to stand still: twelve intervals of auto commit."""
+MIN_PAUSE_MS = 10_000
+"""Two intervals of auto commit."""
 MIN_MOVES = 10
 """How often a position must have moved before its own pauses tell what is usual."""
 MIN_SKIP = 1000
@@ -280,7 +282,8 @@ class Position:
 
     `moved_record` and `moved_ms` are the commit that changed the offset last, and `forward_ms` is the time of the last
     move forward. `longest_pause_ms` is the longest time between two moves. `member` has the topic partition, as far as
-    the log shows. If `stands_still` is true, the group's other positions moved on. If `is_of_old_topic` is true, the
+    the log shows. If `stands_still` is true, the group's other positions moved on for at least MIN_STILL_MS; if `pauses`
+    is true, for at least MIN_PAUSE_MS so far, which can also be a pause of the topic. If `is_of_old_topic` is true, the
     first commit under a new topic id repeats the one before it. If `is_set` is true, all commits so far can come from a
     tool, so nothing shows that the group has read up to them.
     """
@@ -301,6 +304,7 @@ class Position:
     longest_step: int = 0
     member: tuple[str, Member] | None = None
     stands_still: bool = False
+    pauses: bool = False
     is_of_old_topic: bool = False
     is_set: bool = False
     _before_step: int = 0
@@ -389,7 +393,7 @@ class Position:
         if self.moved_ms is None:
             return "last move at an unknown time"
         parts = [f"{'last move' if self.moves else 'first commit, no move since'} {describe_time(self.moved_ms)}"]
-        if self.stands_still and self.committed_ms is not None:
+        if (self.stands_still or self.pauses) and self.committed_ms is not None:
             repeated = f"committed again until {describe_time(self.committed_ms)}"
             parts.append(repeated if self.committed_ms > self.moved_ms else "no commit since")
         if self.member is not None:
@@ -448,5 +452,7 @@ def finish_positions(positions: Iterable[Position], members: Members) -> list[Po
         position.member = members.get(position.topic_partition)
         if position.moved_ms is not None and position.moves >= MIN_MOVES:
             pause_ms = newest_ms - position.moved_ms
-            position.stands_still = pause_ms >= max(MIN_STILL_MS, USUAL_PAUSES * position.longest_pause_ms)
+            is_unusual = pause_ms >= USUAL_PAUSES * position.longest_pause_ms
+            position.stands_still = is_unusual and pause_ms >= MIN_STILL_MS
+            position.pauses = is_unusual and MIN_PAUSE_MS <= pause_ms < MIN_STILL_MS
     return ordered

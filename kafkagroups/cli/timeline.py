@@ -90,7 +90,7 @@ def _print_positions(history: Timeline, *, shows_all: bool) -> None:
     positions = history.positions
     still = [position for position in positions if position.stands_still or position.pauses]
     lines = [
-        f"{'!' if each.stands_still else '?' if each.pauses else ' '} {each.topic_partition}: {each.now} "
+        f"{'!' if each.stands_still else ' ?'[each.pauses]} {each.topic_partition}: {each.now} "
         f"({name_record(each.partition, each.moved_record)}), {each.describe_last_move()}."
         for each in (positions if shows_all or len(positions) <= POSITIONS_SHOWN else still)
         if still

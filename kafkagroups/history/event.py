@@ -282,10 +282,10 @@ class Position:
 
     `moved_record` and `moved_ms` are the commit that changed the offset last, and `forward_ms` is the time of the last
     move forward. `longest_pause_ms` is the longest time between two moves. `member` has the topic partition, as far as
-    the log shows. If `stands_still` is true, the group's other positions moved on for at least MIN_STILL_MS; if `pauses`
-    is true, for at least MIN_PAUSE_MS so far, which can also be a pause of the topic. If `is_of_old_topic` is true, the
-    first commit under a new topic id repeats the one before it. If `is_set` is true, all commits so far can come from a
-    tool, so nothing shows that the group has read up to them.
+    the log shows. If `stands_still` is true, the group's other positions moved on for at least MIN_STILL_MS since; if
+    `pauses` is true, for at least MIN_PAUSE_MS so far. If `is_of_old_topic` is true, the first commit under a new topic
+    id repeats the one before it. If `is_set` is true, all commits so far can come from a tool, so nothing shows that
+    the group has read up to them.
     """
 
     topic_partition: TopicPartition

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from dataclasses import replace
+from io import StringIO
 from itertools import chain
 from typing import Any
 
@@ -62,22 +64,35 @@ def run(args: Options) -> int:
             return compare_moments(first.open(Stop(args.until, args.until_time)), a, b)
         else:
             a, b = (side.load(**stop) for side in (first, *others))
-        return Replicas(a, b, diff(a, b))
+        return Replicas(a, b, diff(a, b), of="")
 
     def to_json(topic: Topic, result: Replicas) -> dict[str, Any]:
-        found = result.to_json() if compares_replicas else {**result.differences, **result.deletions_json()}
         a, b = (side.topic_partitions.to_json() for side in (result.a, result.b))
         topics = {"topic_partitions": b} if a == b else {"topic_partitions": b, "topic_partitions_a": a}
-        return {**found, **topics, **rules_to_json(result.a.kafka_rules)}
+        return {**result.to_json(), **topics, **rules_to_json(result.a.kafka_rules)}
 
     subject = tuple(answers.open_topics(args))
-    return answers.answer_each(args, compare, _print_comparison, to_json, subjects=[subject])
+    return answers.answer_each(args, compare, lambda *answer: print_comparison(answer[-1]), to_json, subjects=[subject])
 
 
-def _print_comparison(args: Options, topic: Topic, result: Replicas) -> None:
+def describe_replicas(topics: Sequence[Topic]) -> str:
+    """The text of `diff` about two paths; "" if they have no partition in common, or different logs of one."""
+    if len(topics) != 2:
+        return ""
+    result = topics[0].diff(topics[1])
+    is_foreign = any(_are_strangers(fork, result.truncations[number]) for number, fork in result.forks.items())
+    if is_foreign or not result.a.partitions.keys() & result.b.partitions.keys():
+        return ""
+    text = StringIO()
+    with redirect_stdout(text):
+        print_comparison(result)
+    return text.getvalue()
+
+
+def print_comparison(result: Replicas) -> None:
     sides = {"a": result.a, "b": result.b}
     for name, side in sides.items():
-        moment = ", the earlier moment" if name == "a" and len(args.paths) == 1 and not args.coordinators else ""
+        moment = ", the earlier moment" if name == "a" and result.of == "moments" else ""
         print_text(f"{name}: {side.path}{moment}, {side.coordinator} coordinator of Kafka {side.kafka}")
     changes: list[Change] = []
     for partition, fork in result.forks.items():
@@ -96,7 +111,7 @@ def _print_comparison(args: Options, topic: Topic, result: Replicas) -> None:
             "The topic was deleted and created again: its id is {} in a and {} in b. So these are two logs and no "
             "replicas: none of them is newer, and no broker follows the other.".format(*result.topic_ids)
         )
-    elif len(args.paths) == 2 and not args.past_damage:
+    elif result.of == "replicas":
         _print_other_partitions(result)
     if not any(result.differences.values()):
         print_text("No group, no offset and no pending commit differs.")
@@ -141,8 +156,10 @@ def _describe_deletions(result: Replicas, group: str, key: str, pair: Sequence[A
     sides = result.deletions.get((group, key), {})
     if sum(map(len, sides.values())) == sum(pair["ab".index(side)] is None for side in sides) == 1:
         return ""
-    place = {side: f" on {side}" if result.forks else " in between" for side in sides}
-    texts = [f"{place[side]} ({', '.join(name_record(*each) for each in found)})" for side, found in sides.items()]
+    place = " in between" if result.of == "moments" else " on {}"
+    texts = [
+        f"{place.format(side)} ({', '.join(name_record(*each) for each in found)})" for side, found in sides.items()
+    ]
     return f"; deleted{' and'.join(texts)}" if texts else ""
 
 

@@ -211,6 +211,8 @@ class Replicas:
     deletions: dict[tuple[str, str], dict[str, list[tuple[int | None, int]]]] = field(default_factory=dict, repr=False)
     """By group and topic partition, and by side: the places of the tombstones of a changed offset after the fork; of
     two moments, those between them, on side "b"."""
+    of: str = "replicas"
+    """What is compared: "replicas", two "moments" of one log, or two loads ("")."""
     topic_ids: tuple[str, str] | None = None
     """The ids of the topic on both sides, as far as they say it. If they differ, the logs are no replicas."""
 
@@ -261,7 +263,9 @@ class Replicas:
         return {"deleted": deleted}
 
     def to_json(self) -> dict[str, Any]:
-        """What `diff --json` prints of two logs."""
+        """What `diff --json` prints, without the partition counts and the rules."""
+        if self.of != "replicas":
+            return {**self.differences, **self.deletions_json()}
         forks: dict[str, Any] = {}
         for partition, fork in self.forks.items():
             epochs = [fork.a.leader_epoch, fork.b.leader_epoch]
@@ -313,7 +317,7 @@ def compare_replicas(topics: tuple[OpenTopic, OpenTopic], loads: tuple[Groups, G
 
 def compare_moments(topic: OpenTopic, a: Groups, b: Groups) -> Replicas:
     """Compare two moments of one log. `topic` ends at the later one, b."""
-    result = Replicas(a, b, compare(a, b))
+    result = Replicas(a, b, compare(a, b), of="moments")
     result.note_deletions("b", topic, {number: loaded.next_offset for number, loaded in a.partitions.items()})
     return result
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import shlex
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from importlib import metadata, resources
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -38,6 +39,7 @@ from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.folders import new_file
 from kafkagroups.log.segments import Log
 
+PARTS = 48
 MAX_STORIES = 12
 MAX_RECORDS = 50_000
 """The limit for all groups whose history is read, which takes about five seconds."""
@@ -100,9 +102,24 @@ class LogFacts:
     def assumptions(self) -> list[str]:
         return list(describe_topic(self.stats.topic_partitions, self.topic.dialect.coordinator))
 
-    @property
-    def open_transactions(self) -> int:
-        return sum(len(part.open_transactions) for part in self.stats.partitions.values())
+    def count_by_time(self) -> list[tuple[int, float]]:
+        """Return the start of each of PARTS equal parts of the time, and the records per minute in it.
+
+        Markers are left out, so nearly all of these records are commits.
+        """
+        partitions = self.stats.partitions.values()
+        pairs = ((part.first_timestamp_ms, part.last_timestamp_ms) for part in partitions)
+        times = [ms for ms in chain.from_iterable(pairs) if ms is not None]
+        begin_ms = min(times, default=0)
+        length_ms = max(times, default=0) - begin_ms + 1
+        counts: Counter[int] = Counter()
+        for batch in chain.from_iterable(self.topic.logs if times else ()):
+            if not batch.is_control:
+                counts[(batch.max_timestamp - begin_ms) * PARTS // length_ms] += min(batch.count, batch.size)
+        return [
+            (begin_ms + part * length_ms // PARTS, counts[part] * PARTS * 60_000 / length_ms)
+            for part in range(PARTS if times else 0)
+        ]
 
     @property
     def largest_groups(self) -> list[str]:
@@ -133,12 +150,13 @@ class Report:
     problems: list[str]
 
 
-def report_on(topics: Sequence[OpenTopic], out: str | Path | None = None) -> Report:
+def report_on(topics: Sequence[OpenTopic], out: str | Path | None = None, comparison: str = "") -> Report:
+    """`comparison` is a text about two paths that can be replicas."""
     if out is not None:
         _check_out(Path(out), [log for topic in topics for log in topic.logs])
     all_facts = [read_facts(topic) for topic in topics]
     report = Report(
-        _render(all_facts),
+        _render(all_facts, comparison),
         [finding for facts in all_facts for finding in facts.stats.findings],
         [problem for facts in all_facts for problem in facts.stats.problems],
     )
@@ -159,7 +177,7 @@ def _check_out(out: Path, logs: Sequence[Log]) -> None:
         raise UsageError(f"{out}: a report must not replace a segment: choose another name")
 
 
-def _render(all_facts: Sequence[LogFacts]) -> str:
+def _render(all_facts: Sequence[LogFacts], comparison: str) -> str:
     environment = Environment(
         loader=PackageLoader("kafkagroups.html_report", "."),
         autoescape=True,
@@ -172,6 +190,7 @@ def _render(all_facts: Sequence[LogFacts]) -> str:
     style = (resources.files("kafkagroups.html_report") / "style.css").read_text(encoding="utf-8")
     page = environment.get_template("page.html.j2").render(
         all_facts=all_facts,
+        comparison=comparison.splitlines(),
         style=Markup(style),
         digest=b64encode(sha256(style.encode()).digest()).decode(),
         version=metadata.version("kafkagroups"),

@@ -153,7 +153,7 @@ def _print_differences(table: str, changes: list[Change], result: Replicas) -> N
 
 def _describe_deletions(result: Replicas, group: str, key: str, pair: Sequence[Any]) -> str:
     """Name the tombstones of an offset, if the answers do not tell that it was deleted, or not how often."""
-    sides = result.deletions.get((group, key), {})
+    sides = result.deletions.get(group, {}).get(key, {})
     if sum(map(len, sides.values())) == sum(pair["ab".index(side)] is None for side in sides) == 1:
         return ""
     place = " in between" if result.of == "moments" else " on {}"

@@ -84,8 +84,7 @@ def _print_stats(args: Options, topic: Topic, statistics: stats.Stats) -> None:
             (_name_row(type_id, "type"), "tombstone" if version is None else version, *_RECORDS_AND_FIRST(each))
             for (type_id, version), each in stats.sort_versions(statistics.value_versions)
         ],
-        note="Version: of the record's value. A program that reads the topic itself has to know each of them. For "
-        "example, Kafka 4.1 and newer write version 4 of OffsetCommit.",
+        note="Version: of the record's value. A program that reads the topic itself has to know each of them.",
     )
     row_count = len(rows) + len(statistics.writers)
     if max(len(partitions), row_count) > top:
@@ -102,8 +101,7 @@ def _print_moved_offsets(topic: Topic, moved: list[dict[str, Any]], top: int) ->
         ("group", "topic-partition", "old position", "new position", "newest"),
         [list(each.values()) for each in sorted(moved, key=lambda each: each["newest"] != "old")[:top]],
         note="Old and new position: in the partition of the group before and after the change of the count. The "
-        "highest offset that the group has committed can be larger: the end of `kafkagroups timeline` shows it. "
-        "Positions whose newest commit is the old one stand first.",
+        "highest committed offset can be larger (kafkagroups timeline). Those whose newest commit is old are first.",
     )
     if len(moved) > top:
         print_text(f"Only {top} of {len(moved)} positions are shown: --top {len(moved)} shows all.")

@@ -216,8 +216,7 @@ class GroupLog:
         several = "Several Kafka versions" if common.is_empty() else "Another Kafka version"
         line = (
             f"{several} wrote these records ({_name_versions(ranges)}). Deletions and ends of transactions are told by "
-            f"the coordinator that wrote each, but the fates and the answer are those of a Kafka {self.dialect.kafka} "
-            "broker, because it loads all of them."
+            f"the coordinator that wrote each, fates and answer by Kafka {self.dialect.kafka}, which loads all of them."
         )
         return f"{line} {_describe_newer(newer, 'Some of them', rules)}" if newer else line
 

@@ -134,9 +134,8 @@ def find_expiries(partition: Partition) -> Iterator[Finding]:
     expire_ms, group_id, key, record = min(early)
     groups = sorted({each[1] for each in early})
     what = (
-        f"{count_of(len(early), 'offset')} ({list_groups(groups)}) will expire before offsets.retention.minutes "
-        f"have passed, because their records have an expire time. The first is {key} of group {group_id}, at "
-        f"{describe_time(expire_ms)}."
+        f"{count_of(len(early), 'offset')} ({list_groups(groups)}) will expire before offsets.retention.minutes have "
+        f"passed, by their own expire times. The first is {key} of group {group_id}, at {describe_time(expire_ms)}."
     )
     only_group = group_id if len(groups) == 1 else None
     yield partition.finding(record, "early_expiry", what, group=only_group, topic_partition=key)
@@ -176,9 +175,8 @@ def find_recreated(signs: RecreationSigns) -> Iterator[Finding]:
         remedy = (
             f"Do not set offsets of {topic} from before that time, by hand or from a rescue plan: their records are "
             "gone. A running consumer can have committed its old position once more; then its later, lower commits are "
-            "right. A group that began at the end (auto.offset.reset=latest) has skipped the first records: set it "
-            "back to 0 if it needs them. A program that keeps positions outside Kafka must forget those of the old "
-            "topic first."
+            "right. A group that began at the end (auto.offset.reset=latest) has skipped the first records: set it to "
+            "0 if it needs them. A program with positions outside Kafka must forget those of the old topic first."
         )
         finding = Finding.make(partition, first.record, "topic_created_again", what, remedy, group=min(groups))
         yield finding if len(groups) == 1 else replace(finding, partition=None, offset=None, group=None)
@@ -339,8 +337,8 @@ def find_shared_instances(partition: Partition) -> Iterator[Finding]:
             )
             remedy = (
                 f"Find every process with group.instance.id={instance_id}. If one of them does not belong to the "
-                "group, stop it, and give it its own group id; otherwise, give each its own instance id. Then look for "
-                "records that both processes have handled."
+                "group, stop it, and give it its own group id; otherwise, give each its own instance id. Both may have "
+                "handled the same records."
             )
             yield partition.finding(first.offset, "shared_instance_id", what, remedy, group=group)
 

@@ -110,8 +110,7 @@ def find_uncleaned(stats: Stats, rules: Dialect) -> Iterator[Finding]:
         if LARGE_DECOMPRESSED_RECORD.applies_to(rules.version):
             remedy += (
                 f" Kafka {rules.kafka} also gives a partition up at a record above max.decompressed.message.bytes "
-                "(kafkagroups compact --max-decompressed-message-bytes finds it): raise this setting, and restart the "
-                "broker."
+                "(kafkagroups compact --max-decompressed-message-bytes finds it): raise it, and restart the broker."
             )
         yield Finding.make(number, counts.cleaned_up_to or 0, "uncleaned", what, remedy)
 
@@ -232,10 +231,7 @@ def _describe_early(partition: Partition, found: _OutOfLine, time: str, size: st
         f"{size} later. The coordinator sets these times."
     )
     if len(found.leader_epochs) == 1:
-        what += (
-            " The same leader appended their neighbours, so its clock was right, and another program wrote these "
-            "records into the topic, with a time of its own."
-        )
+        what += " Their neighbours are of the same leader, so another program wrote these with a time of its own."
         remedy = "Find the program, and take away its right to write to __consumer_offsets. This shows its records:"
     else:
         what += " So the clock of the broker that led the partition then was wrong, or another program wrote them."
@@ -260,9 +256,8 @@ def _describe_late(partition: Partition, found: _OutOfLine, step: StepBack, size
         )
         command = ["kafkagroups", "load", partition.log.path, *partition.rule_options, "--until", str(first)]
         remedy += (
-            " Before these groups start again, set the offsets that should not have expired. If a group has "
-            "committed since, read its timeline first: setting it back repeats what came later. This shows the "
-            "offsets before the range:"
+            " Before these groups start again, set the offsets that should not have expired, but where a group has "
+            "committed since, setting it back repeats what came later (timeline). This shows the offsets before:"
         )
     else:
         remedy += " If a clock is still ahead, the next check can delete the offsets of groups without members."
@@ -366,8 +361,7 @@ def find_count_change(change: PartitionCountChange) -> Finding:
     """
     what = (
         f"{describe_count_change(change, change.groups)} After a start, a broker with the classic coordinator answers "
-        "from the partition that it loads first, which can be the old one; the new coordinator ignores offsets that "
-        "are only in the old one."
+        "from the partition that it loads first, which can be the old one; the new coordinator ignores the old one."
     )
     return Finding.make(None, None, "partition_count_changed", what)
 

@@ -208,9 +208,9 @@ class Replicas:
     truncations: dict[int | None, Truncation] = field(default_factory=dict, repr=False)
     changes: dict[int | None, list[Change]] = field(default_factory=dict, repr=False)
     """By partition number: the answers that the replicas changed after the fork."""
-    deletions: dict[tuple[str, str], dict[str, list[tuple[int | None, int]]]] = field(default_factory=dict, repr=False)
-    """By group and topic partition, and by side: the places of the tombstones of a changed offset after the fork; of
-    two moments, those between them, on side "b"."""
+    deletions: dict[str, dict[str, dict[str, list[tuple[int | None, int]]]]] = field(default_factory=dict, repr=False)
+    """By group, topic partition and side: the places of the tombstones of a changed offset after the fork; of two
+    moments, those between them, on side "b"."""
     of: str = "replicas"
     """What is compared: "replicas", two "moments" of one log, or two loads ("")."""
     topic_ids: tuple[str, str] | None = None
@@ -238,9 +238,9 @@ class Replicas:
             for batch in batches_until(log, topic.stop):
                 is_wanted = batch.last_offset >= first and not batch.is_transactional
                 for group, key, record in read_keys(batch, keys) if is_wanted else ():
-                    name = (group, str(key.partition))
-                    if record.value is None and record.offset >= first and name in changed:
-                        self.deletions.setdefault(name, {}).setdefault(side, []).append((log.partition, record.offset))
+                    if record.value is None and record.offset >= first and (group, str(key.partition)) in changed:
+                        sides = self.deletions.setdefault(group, {}).setdefault(str(key.partition), {})
+                        sides.setdefault(side, []).append((log.partition, record.offset))
 
     def healed(self) -> dict[str, dict[str, Any]]:
         """Return for each difference whether it is healed, in the form of the differences.
@@ -256,16 +256,11 @@ class Replicas:
                 _put(healed, change.table, change.group, change.key, change.is_healed)
         return healed
 
-    def deletions_json(self) -> dict[str, Any]:
-        deleted: dict[str, Any] = {}
-        for (group, key), sides in self.deletions.items():
-            deleted.setdefault(group, {})[key] = sides
-        return {"deleted": deleted}
-
     def to_json(self) -> dict[str, Any]:
         """What `diff --json` prints, without the partition counts and the rules."""
+        found = {**self.differences, "deleted": self.deletions}
         if self.of != "replicas":
-            return {**self.differences, **self.deletions_json()}
+            return found
         forks: dict[str, Any] = {}
         for partition, fork in self.forks.items():
             epochs = [fork.a.leader_epoch, fork.b.leader_epoch]
@@ -276,8 +271,7 @@ class Replicas:
             for partition, each in self.truncations.items()
         }
         return {
-            **self.differences,
-            **self.deletions_json(),
+            **found,
             "healed": self.healed(),
             "fork": None if self.is_created_again else forks,
             "truncation": truncations,

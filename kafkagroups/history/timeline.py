@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.group import CONSUMER
@@ -33,16 +33,12 @@ from kafkagroups.history.group_rules import find_expiry_in_use, find_unowned
 from kafkagroups.history.offset_events import OffsetEvents
 from kafkagroups.history.passes import refuse_foreign_log
 from kafkagroups.history.storms import add_storms
-from kafkagroups.loading.groups import events_frame
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.partition_count import LogTimes, refuse_pattern
 from kafkagroups.log.batch import NO_TIMESTAMP
 from kafkagroups.log.batches import Gap, Hole
 from kafkagroups.records.releases import rules_to_json
 from kafkagroups.records.wire import UUID
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _EMPTY_SHARE_GROUP = (
     "An Empty share group keeps its id: until it is deleted, consumers that join get INCONSISTENT_GROUP_PROTOCOL or "
@@ -74,8 +70,7 @@ def describe_gap(
         what = (
             f"{count_of(hole.missing, 'record')} missing in {hole.first} to {hole.last}, and not by a cleaning of "
             f"these files, which would have removed {name_record(partition, replaced)} first: they were deleted, or "
-            "never copied (pull --follow misses what a broker cleans between two runs). Any record of this group can "
-            "have been there."
+            "never copied (pull --follow misses what a broker cleans between two runs), also any of this group."
         )
     inside = [gap for gap in damaged if hole.first <= gap.from_offset < gap.to_offset <= hole.last + 1]
     if inside:
@@ -137,13 +132,6 @@ class Timeline(GroupHistory):
         rules = rules_to_json(self.kafka_rules)
         standing = [position.to_event() for position in self.positions if position.stands_still]
         return [event_json(event) | rules for event in [*self.events, *standing]]
-
-    def events_frame(self) -> pd.DataFrame:
-        """Return a pandas DataFrame with a row for each object of `to_json`, whose fields are the columns.
-
-        Times are in ms since the epoch. `members_joined`, `members_left`, `members` and `replaced_instances` are lists.
-        """
-        return events_frame(self.to_json())
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,8 @@ from kafkagroups.log.folders import new_file
 from kafkagroups.log.segments import Log
 
 PARTS = 48
+LINES_SHOWN = 200
+"""The page shows at most this number of lines about the difference between two paths."""
 MAX_STORIES = 12
 MAX_RECORDS = 50_000
 """The limit for all groups whose history is read, which takes about five seconds."""
@@ -108,18 +110,16 @@ class LogFacts:
         Markers are left out, so nearly all of these records are commits.
         """
         partitions = self.stats.partitions.values()
-        pairs = ((part.first_timestamp_ms, part.last_timestamp_ms) for part in partitions)
-        times = [ms for ms in chain.from_iterable(pairs) if ms is not None]
-        begin_ms = min(times, default=0)
-        length_ms = max(times, default=0) - begin_ms + 1
+        begin_ms = min(
+            (part.first_timestamp_ms for part in partitions if part.first_timestamp_ms is not None), default=-1
+        )
+        length_ms = max(self.stats.newest_ms - begin_ms, 0) + 1
         counts: Counter[int] = Counter()
-        for batch in chain.from_iterable(self.topic.logs if times else ()):
+        for batch in chain.from_iterable(self.topic.logs):
             if not batch.is_control:
                 counts[(batch.max_timestamp - begin_ms) * PARTS // length_ms] += min(batch.count, batch.size)
-        return [
-            (begin_ms + part * length_ms // PARTS, counts[part] * PARTS * 60_000 / length_ms)
-            for part in range(PARTS if times else 0)
-        ]
+        per_minute = PARTS * 60_000 / length_ms
+        return [(begin_ms + part * length_ms // PARTS, counts[part] * per_minute) for part in range(PARTS)]
 
     @property
     def largest_groups(self) -> list[str]:
@@ -136,7 +136,7 @@ def read_facts(topic: OpenTopic) -> LogFacts:
     counted = CountedTopic(topic)
     refuse_foreign_log(counted.topic, counted.groups.partitions_of)
     stats = counted.sum_stats()
-    return LogFacts(topic, counted.groups, stats, judge(counted, stats), *read_stories(counted, stats))
+    return LogFacts(counted.topic, counted.groups, stats, judge(counted, stats), *read_stories(counted, stats))
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ def _render(all_facts: Sequence[LogFacts], comparison: str) -> str:
     style = (resources.files("kafkagroups.html_report") / "style.css").read_text(encoding="utf-8")
     page = environment.get_template("page.html.j2").render(
         all_facts=all_facts,
-        comparison=comparison.splitlines(),
+        comparison=Markup("\n").join(comparison.splitlines()[:LINES_SHOWN]),
         style=Markup(style),
         digest=b64encode(sha256(style.encode()).digest()).decode(),
         version=metadata.version("kafkagroups"),

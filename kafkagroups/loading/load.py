@@ -15,7 +15,7 @@ from __future__ import annotations
 import ast
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
@@ -32,7 +32,6 @@ from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.modern_replay import check_loaded
 from kafkagroups.groups.offsets import Observer, Orphan, PartitionOffsets, pending_by_group
 from kafkagroups.groups.replay import (
-    OFFSET_KEYS,
     ClassicShard,
     CountBytes,
     LoadedPartition,
@@ -50,11 +49,13 @@ from kafkagroups.loading.partition_count import NO_TIMES, FoundPartitions, LogTi
 from kafkagroups.log.cleaner import Progress
 from kafkagroups.log.segment_file import partition_for
 from kafkagroups.log.segments import NO_STOP, Log, Stop
-from kafkagroups.records.releases import Dialect
-from kafkagroups.records.serde import Record, decode_with_key
-from kafkagroups.records.wire import UUID
+from kafkagroups.records.releases import DEFAULT_DIALECT, Dialect
+from kafkagroups.records.serde import decode_with_key
+from kafkagroups.records.wire import uuid_text
 
-MAX_NAMED_BYTES = 16 * 2**20
+MAX_NAMED_BYTES = 64 * 2**20
+_TOPIC_ID_TAG = b"\x01\x00\x10"
+"""What stands before the topic id at the end of an offset value: one tagged field, tag 0, 16 bytes."""
 _NAMING_TYPES = (4, 15)
 """The types of the records of a consumer group and of a share group that have ids and names of topics."""
 _NAMING_FIELDS = ("topics", "initializing_topics", "initialized_topics")
@@ -155,21 +156,11 @@ class OpenTopic:
 
     @cached_property
     def topic_names(self) -> dict[str | None, str]:
-        """The names of topics by their ids, as far as the newest commits of the whole log have both, or any record of a
-        log of at most MAX_NAMED_BYTES. Records after the stop count, too.
+        """The names of topics by their ids, as far as any record of a log of at most MAX_NAMED_BYTES has both, also
+        after the stop.
         """
-        whole = replace(self, stop=NO_STOP)
-        names: dict[str | None, str] = {}
-        for _, parts in whole.load().parts():
-            names |= {offset.topic_id: key.topic for key, offset in parts.offsets.items()}
         is_small = sum(log.size for log in self.logs) <= MAX_NAMED_BYTES
-        keys = LogKeys(self.dialect)
-        for batch in chain.from_iterable(self.logs if is_small else ()):
-            for _, key, record in read_keys(batch, keys):
-                if key.partition is not None or key.decoded.type in _NAMING_TYPES:
-                    with suppress(BadBytes):
-                        names |= _read_names(decode_with_key(key.decoded, record.value))
-        return {topic_id: name for topic_id, name in names.items() if topic_id != UUID.default}
+        return dict(read_topic_names(self.logs if is_small else ()))
 
     def find_partitions(self) -> FoundPartitions:
         # An offset to stop at belongs to one partition, also if it is in a folder.
@@ -193,11 +184,19 @@ class OpenTopic:
         return combine_shards(shards, self.dialect, self.path, whole, times)
 
 
-def _read_names(record: Record) -> dict[str | None, str]:
-    if isinstance(record.key, OFFSET_KEYS):
-        return {getattr(record.value, "topic_id", None): record.key.topic}
-    lists = (getattr(record.value, name, ()) for name in _NAMING_FIELDS)
-    return {topic.topic_id: topic.topic_name for topic in chain.from_iterable(lists)}
+def read_topic_names(logs: Iterable[Log]) -> Iterator[tuple[str, str]]:
+    """Yield the id and the name of a topic of each record that has both."""
+    keys = LogKeys(DEFAULT_DIALECT)
+    for batch in chain.from_iterable(logs):
+        for _, key, record in read_keys(batch, keys):
+            value = record.value or b""
+            if key.partition is not None and value[-19:-16] == _TOPIC_ID_TAG:
+                yield uuid_text(value[-16:]), key.partition.topic
+            elif key.decoded.type in _NAMING_TYPES:
+                with suppress(BadBytes):
+                    found = decode_with_key(key.decoded, record.value).value
+                    for topic in chain.from_iterable(getattr(found, name, ()) for name in _NAMING_FIELDS):
+                        yield topic.topic_id, topic.topic_name
 
 
 def is_folder(logs: Sequence[Log], path: str) -> bool:

@@ -231,7 +231,10 @@ def _describe_early(partition: Partition, found: _OutOfLine, time: str, size: st
         f"{size} later. The coordinator sets these times."
     )
     if len(found.leader_epochs) == 1:
-        what += " Their neighbours are of the same leader, so another program wrote these with a time of its own."
+        what += (
+            " The same leader appended their neighbours, so its clock was right, and another program wrote these "
+            "records into the topic, with a time of its own."
+        )
         remedy = "Find the program, and take away its right to write to __consumer_offsets. This shows its records:"
     else:
         what += " So the clock of the broker that led the partition then was wrong, or another program wrote them."

@@ -113,7 +113,8 @@ def find_hanging(stats: Stats, version: Version) -> Iterator[Finding]:
         cleaner = "The cleaner cannot pass it, and clients" if first_offset < counts.active_base_offset else "Clients"
         what = (
             f"The transaction of producer {transaction.producer_id} from offset {first_offset}{names} is "
-            f"still open {age_ms / 1000:.0f} s later. {cleaner} that fetch stable offsets get UNSTABLE_OFFSET_COMMIT."
+            f"still open {age_ms / 1000:.0f} s later, at the newest record of the log. {cleaner} that fetch stable "
+            "offsets get UNSTABLE_OFFSET_COMMIT."
         )
         group = transaction.groups[0] if len(transaction.groups) == 1 else None
         if not is_hanging:

@@ -176,10 +176,9 @@ def _find_recreated(topic: OpenTopic, groups: Groups) -> set[str]:
     """Return the topics that were created again after the time at which the load ends, as later records show."""
     whole = replace(topic, stop=NO_STOP)
     known, later = map(_list_topic_ids, (groups, whole.load()))
-    with_ids = {name for name, _ in known}
     signs = (sign for _, sign, _ in list_recreated(count_logs(whole).recreated))
     by_history = {sign.topic for sign in signs if (sign.time_ms or MAX_INT64) > (topic.stop.until_time or 0)}
-    return by_history | {name for name, _ in later - known if name in with_ids}
+    return by_history | ({name for name, _ in known} & {name for name, _ in later - known})
 
 
 def _list_topic_ids(groups: Groups) -> set[tuple[str, str]]:

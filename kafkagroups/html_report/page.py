@@ -32,7 +32,7 @@ from kafkagroups.history.finding import Finding, count_of, describe_duration, de
 from kafkagroups.history.group_log import load_group_logs
 from kafkagroups.history.passes import refuse_foreign_log
 from kafkagroups.history.scan import CountedTopic
-from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, Stats
+from kafkagroups.history.stats import Stats
 from kafkagroups.history.timeline import build_history
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
@@ -42,18 +42,14 @@ from kafkagroups.log.segments import Log
 PARTS = 48
 LINES_SHOWN = 200
 """The page shows at most this number of lines about the difference between two paths."""
-MAX_STORIES = 12
 MAX_RECORDS = 50_000
 """The limit for all groups whose history is read, which takes about five seconds."""
 TOLD = ("rewind", "skip", "expired", "offset_deleted", "deleted", "transaction_open")
 """The events that make a group stand out."""
 
 
-@dataclass(frozen=True)
-class Story:
-    group: str
-    partition: int | None
-    events: list[Event]
+Story = tuple[str, int | None, list[Event]]
+"""A group, its partition, and its events that stand out."""
 
 
 def read_stories(counted: CountedTopic, stats: Stats) -> tuple[list[Story], int]:
@@ -72,14 +68,14 @@ def read_stories(counted: CountedTopic, stats: Stats) -> tuple[list[Story], int]
     names = sorted(rows, key=sort_key)
     sizes = accumulate(rows[name].records for name in names)
     wanted = [name for name, size in zip(names, sizes, strict=True) if size <= MAX_RECORDS]
-    stories = []
+    stories: list[Story] = []
     for log in counted.topic.logs:
         groups = [name for name in wanted if log.partition in rows[name].in_partitions]
         for group, group_log in load_group_logs(counted.topic.part(log), groups)[1].items() if groups else ():
             history = build_history(group_log, log.partition, log.start_offset)
             events = [event for event in history.events if event.event in TOLD and not event.is_routine]
-            stories += [Story(group, log.partition, events)] if events else []
-    return sorted(stories, key=lambda story: (-len(story.events), story.group)), len(names) - len(wanted)
+            stories += [(group, log.partition, events)] if events else []
+    return sorted(stories, key=lambda story: (-len(story[2]), story[0])), len(names) - len(wanted)
 
 
 @dataclass(frozen=True)
@@ -99,10 +95,6 @@ class LogFacts:
         rules = ["--coordinator", self.topic.dialect.coordinator, "--kafka", self.topic.dialect.kafka]
         count = ["--partitions", str(topic.count)] if topic.origin == "option" else []
         return shlex.join(["kafkagroups", name, self.topic.path, *of_group, *words, *rules, *count])
-
-    @property
-    def assumptions(self) -> list[str]:
-        return list(describe_topic(self.stats.topic_partitions, self.topic.dialect.coordinator))
 
     def count_by_time(self) -> list[tuple[int, float]]:
         """Return the start of each of PARTS equal parts of the time, and the records per minute in it.
@@ -187,6 +179,7 @@ def _render(all_facts: Sequence[LogFacts], comparison: str) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"duration": describe_duration, "names": list_groups, "of": count_of, "time": format_time}
+    environment.filters["assumptions"] = describe_topic
     style = (resources.files("kafkagroups.html_report") / "style.css").read_text(encoding="utf-8")
     page = environment.get_template("page.html.j2").render(
         all_facts=all_facts,
@@ -194,8 +187,6 @@ def _render(all_facts: Sequence[LogFacts], comparison: str) -> str:
         style=Markup(style),
         digest=b64encode(sha256(style.encode()).digest()).decode(),
         version=metadata.version("kafkagroups"),
-        max_stories=MAX_STORIES,
-        records_per_ms=RECORDS_LOADED_PER_SECOND // 1000,
     )
     return page.lstrip()
 

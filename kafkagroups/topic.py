@@ -371,7 +371,7 @@ class Topic:
         left out: pending, aborted, hidden and others. `groups` and `topics` are names, or patterns in which * stands
         for any characters and ? for one character; the plan has those that match one of them, or all if there is none.
         `renames` has the ids that groups get in the other cluster, by their ids in the log. The native engine is not
-        used with `until_time`.
+        used with `until_time`, and offsets of a topic that was created again after this time are left out.
 
         `RescuePlan.to_json()` returns what `kafkagroups rescue plan` writes into a file. `RescuePlan.problems` has a
         line for each partition that is damaged, and for each whose load fails. Raises UsageError as in `Topic`, or if a

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import redirect_stdout
 from dataclasses import replace
+from io import StringIO
 from itertools import chain
 from typing import Any
 
@@ -11,9 +14,18 @@ from kafkagroups.cli import answers
 from kafkagroups.cli.options import Options
 from kafkagroups.cli.output import print_table, print_text
 from kafkagroups.errors import UsageError
-from kafkagroups.history.finding import count_of, describe_time, list_names
-from kafkagroups.history.replicas import Change, Healing, Replicas, Truncation, describe_answer, describe_difference
+from kafkagroups.history.finding import count_of, describe_time, list_names, name_record
+from kafkagroups.history.replicas import (
+    Change,
+    Healing,
+    Replicas,
+    Truncation,
+    compare_moments,
+    describe_answer,
+    describe_difference,
+)
 from kafkagroups.log.fork import Branch, Fork
+from kafkagroups.log.segments import Stop
 from kafkagroups.records.releases import rules_to_json
 from kafkagroups.topic import Topic
 
@@ -49,24 +61,38 @@ def run(args: Options) -> int:
             a, b = (replace(first, coordinator=name, kafka=None).load(**stop) for name in ("classic", "new"))
         elif compares_moments:
             a, b = (first.load(**each) for each in ({"until": args.since, "until_time": args.since_time}, stop))
+            return compare_moments(first.open(Stop(args.until, args.until_time)), a, b)
         else:
             a, b = (side.load(**stop) for side in (first, *others))
-        return Replicas(a, b, diff(a, b))
+        return Replicas(a, b, diff(a, b), of="")
 
     def to_json(topic: Topic, result: Replicas) -> dict[str, Any]:
-        found = result.to_json() if compares_replicas else result.differences
         a, b = (side.topic_partitions.to_json() for side in (result.a, result.b))
         topics = {"topic_partitions": b} if a == b else {"topic_partitions": b, "topic_partitions_a": a}
-        return {**found, **topics, **rules_to_json(result.a.kafka_rules)}
+        return {**result.to_json(), **topics, **rules_to_json(result.a.kafka_rules)}
 
     subject = tuple(answers.open_topics(args))
-    return answers.answer_each(args, compare, _print_comparison, to_json, subjects=[subject])
+    return answers.answer_each(args, compare, lambda *answer: print_comparison(answer[-1]), to_json, subjects=[subject])
 
 
-def _print_comparison(args: Options, topic: Topic, result: Replicas) -> None:
+def describe_replicas(topics: Sequence[Topic]) -> str:
+    """The text of `diff` about two paths; "" if they have no partition in common, or different logs of one."""
+    if len(topics) != 2:
+        return ""
+    result = topics[0].diff(topics[1])
+    is_foreign = any(_are_strangers(fork, result.truncations[number]) for number, fork in result.forks.items())
+    if is_foreign or not result.a.partitions.keys() & result.b.partitions.keys():
+        return ""
+    text = StringIO()
+    with redirect_stdout(text):
+        print_comparison(result)
+    return text.getvalue()
+
+
+def print_comparison(result: Replicas) -> None:
     sides = {"a": result.a, "b": result.b}
     for name, side in sides.items():
-        moment = ", the earlier moment" if name == "a" and len(args.paths) == 1 and not args.coordinators else ""
+        moment = ", the earlier moment" if name == "a" and result.of == "moments" else ""
         print_text(f"{name}: {side.path}{moment}, {side.coordinator} coordinator of Kafka {side.kafka}")
     changes: list[Change] = []
     for partition, fork in result.forks.items():
@@ -85,7 +111,7 @@ def _print_comparison(args: Options, topic: Topic, result: Replicas) -> None:
             "The topic was deleted and created again: its id is {} in a and {} in b. So these are two logs and no "
             "replicas: none of them is newer, and no broker follows the other.".format(*result.topic_ids)
         )
-    elif len(args.paths) == 2 and not args.past_damage:
+    elif result.of == "replicas":
         _print_other_partitions(result)
     if not any(result.differences.values()):
         print_text("No group, no offset and no pending commit differs.")
@@ -108,7 +134,8 @@ def _print_differences(table: str, changes: list[Change], result: Replicas) -> N
         (
             change.group,
             change.key,
-            f"{describe_answer(table, change.a)} on both, {describe_answer(table, change.before)} before the fork",
+            f"{describe_answer(table, change.a)} on both, {describe_answer(table, change.before)} before the fork"
+            + _describe_deletions(result, change.group, change.key, (change.a, change.b)),
             f"healed: the same on a and b{_describe_start(change, change.a)}",
         )
         for change in changes
@@ -117,9 +144,23 @@ def _print_differences(table: str, changes: list[Change], result: Replicas) -> N
     for group_id, found in result.differences[table].items():
         for key, pair in found.items() if isinstance(found, dict) else [("", found)]:
             change = change_of.get((group_id, key))
-            rows.append((group_id, key, describe_difference(table, *pair), _describe_healing(change) if change else ""))
+            what = describe_difference(table, *pair)
+            what += _describe_deletions(result, group_id, key, pair) if table == "offsets" else ""
+            rows.append((group_id, key, what, _describe_healing(change) if change else ""))
     title = {"offsets": "committed", "pending": "pending", "groups": ""}[table]
     print_table(("group", title, "a → b", "after the fork"), sorted(rows))
+
+
+def _describe_deletions(result: Replicas, group: str, key: str, pair: Sequence[Any]) -> str:
+    """Name the tombstones of an offset, if the answers do not tell that it was deleted, or not how often."""
+    sides = result.deletions.get(group, {}).get(key, {})
+    if sum(map(len, sides.values())) == sum(pair["ab".index(side)] is None for side in sides) == 1:
+        return ""
+    place = " in between" if result.of == "moments" else " on {}"
+    texts = [
+        f"{place.format(side)} ({', '.join(name_record(*each) for each in found)})" for side, found in sides.items()
+    ]
+    return f"; deleted{' and'.join(texts)}" if texts else ""
 
 
 def _print_other_partitions(result: Replicas) -> None:

@@ -208,10 +208,8 @@ def _print_answer(args: Options, explanation: Explanation, subject: str, broker:
         end = f"until producer {entry.producer_id}'s transaction ends"
         if not entry.is_transactional:
             end = f"for good: no marker will come, because producer {entry.producer_id} wrote it without a transaction"
-        print_text(
-            f"{entry.key}: record {entry.offset} is pending {end}. To a request for stable offsets, a broker answers "
-            "UNSTABLE_OFFSET_COMMIT."
-        )
+        answered = "A request for stable offsets is answered UNSTABLE_OFFSET_COMMIT."
+        print_text(f"{entry.key}: record {entry.offset} is pending {end}. {answered}")
 
 
 def _print_expirations(explanation: Explanation, *, shows_all: bool) -> None:

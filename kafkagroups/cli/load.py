@@ -20,6 +20,7 @@ from kafkagroups.records.releases import rules_to_json
 from kafkagroups.topic import Topic
 
 if TYPE_CHECKING:
+    from kafkagroups.loading.load import OpenTopic
     from kafkagroups.loading.rows import WrittenTables
 
 OFFSETS_SHOWN = 20
@@ -130,9 +131,10 @@ def _print_answer(args: Options, topic: Topic, groups: Groups) -> None:
         [_list_cells(group_id, group_json(group)) for group_id, group in shown.items()],
         note=_SHARE_NOTE if any(group.type == "share" for group in shown.values()) else "",
     )
+    whole = None if args.engine == "spark" else topic.open()
     for group in shown.values():
         if isinstance(group, ModernGroup) or args.group is not None:
-            _print_members(group)
+            _print_members(group, whole)
     _print_offsets(args, groups, shown)
     _print_pending(groups)
     # Only the releases of the classic coordinator that answer such offsets keep them apart from groups.
@@ -162,7 +164,7 @@ def _list_cells(group_id: str, group: Mapping[str, Any]) -> tuple[object, ...]:
     return (group_id, group["partition"], group["type"], group["state"], protocol, epoch, *counts)
 
 
-def _print_members(group: AnyGroup) -> None:
+def _print_members(group: AnyGroup, whole: OpenTopic | None) -> None:
     if isinstance(group, ModernGroup):
         title = f"{group.type} group, group epoch {group.group_epoch}, assignment epoch {group.assignment_epoch}"
         members = [modern_member_json(group, member) for _, member in sorted(group.members.items())]
@@ -181,11 +183,13 @@ def _print_members(group: AnyGroup) -> None:
         nothing_new: dict[str, Any] = {"pending_revocation": {}, "target_assignment": member["assignment"]}
         for field, title in _ASSIGNMENTS.items():
             if field in member and member[field] != nothing_new.get(field):
+                if whole is not None and group.type != "streams" and not topic_names.keys() >= member[field].keys():
+                    topic_names |= whole.topic_names
                 print_text(f"    {title}: {_list_partitions(member[field], topic_names)}")
 
 
 def _list_partitions(assignment: Mapping[str, Any], topic_names: Mapping[str | None, str]) -> str:
-    """A topic whose name no commit tells has its id."""
+    """A topic whose name no record tells has its id."""
     parts = []
     for topic, content in assignment.items():
         name = topic_names.get(topic, topic)

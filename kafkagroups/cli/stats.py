@@ -16,7 +16,7 @@ from kafkagroups.cli.output import format_time, print_findings, print_table, pri
 from kafkagroups.errors import UsageError
 from kafkagroups.history import stats
 from kafkagroups.history.finding import count_of, list_names
-from kafkagroups.records.releases import rules_to_json
+from kafkagroups.records.releases import VersionRange, parse_newest_patch, rules_to_json
 from kafkagroups.records.serde import RECORD_TYPES
 from kafkagroups.topic import Topic
 
@@ -53,7 +53,8 @@ def run(args: Options) -> int:
 def _print_stats(args: Options, topic: Topic, statistics: stats.Stats) -> None:
     top = args.top or DEFAULT_ROWS
     partitions = statistics.partitions
-    largest = sorted(partitions.items(), key=lambda item: -item[1].bytes)[:top]
+    by_size = sorted(partitions.items(), key=lambda item: -item[1].bytes)
+    largest = by_size[:top]
     commits, aborts = (statistics.total(f"{kind}_markers") for kind in ("commit", "abort"))
     rows = stats.sort_rows(statistics)
     findings = statistics.findings
@@ -83,15 +84,14 @@ def _print_stats(args: Options, topic: Topic, statistics: stats.Stats) -> None:
             (_name_row(type_id, "type"), "tombstone" if version is None else version, *_RECORDS_AND_FIRST(each))
             for (type_id, version), each in stats.sort_versions(statistics.value_versions)
         ],
-        note="Version: of the record's value. A program that reads the topic itself has to know each of them. For "
-        "example, Kafka 4.1 and newer write version 4 of OffsetCommit.",
+        note="Version: of the record's value. A program that reads the topic itself has to know each of them.",
     )
     row_count = len(rows) + len(statistics.writers)
     if max(len(partitions), row_count) > top:
         print_text(f"Shown: the {top} largest of {len(partitions)} partitions and {row_count} rows (see --top).")
     _print_open_transactions(statistics)
     _print_cleaning(statistics, largest)
-    _print_versions(largest)
+    _print_versions(topic.dialect.kafka, by_size, top)
     # The change of the partition count is a finding.
     answers.print_topic_partitions(replace(statistics.topic_partitions, changed=None), topic.dialect.coordinator)
 
@@ -101,8 +101,7 @@ def _print_moved_offsets(topic: Topic, moved: list[dict[str, Any]], top: int) ->
         ("group", "topic-partition", "old position", "new position", "newest"),
         [list(each.values()) for each in sorted(moved, key=lambda each: each["newest"] != "old")[:top]],
         note="Old and new position: in the partition of the group before and after the change of the count. The "
-        "highest offset that the group has committed can be larger: the end of `kafkagroups timeline` shows it. "
-        "Positions whose newest commit is the old one stand first.",
+        "highest committed offset can be larger (kafkagroups timeline). Those whose newest commit is old are first.",
     )
     if len(moved) > top:
         print_text(f"Only {top} of {len(moved)} positions are shown: --top {len(moved)} shows all.")
@@ -200,14 +199,18 @@ def _print_cleaning(statistics: stats.Stats, largest: list[tuple[int | None, sta
         )
 
 
-def _print_versions(largest: list[tuple[int | None, stats.PartitionStats]]) -> None:
-    ranges = [(number, each) for number, part in largest for each in part.written_by_ranges]
+def _print_versions(kafka: str, by_size: list[tuple[int | None, stats.PartitionStats]], top: int) -> None:
+    ranges = [(number, each) for number, part in by_size for each in part.written_by_ranges]
     rows = [(number, each.first, each.last, _name_versions(each.versions)) for number, each in ranges]
     versions = {row[-1] for row in rows}
     if len(versions) == 1 and len(rows) == len({row[0] for row in rows}):
         print_text(f"Kafka versions that can have written the records: {versions.pop()}.")
     else:
-        print_table(("part.", "from offset", "to offset", "can be written by Kafka"), rows)
+        print_table(("part.", "from offset", "to offset", "can be written by Kafka"), rows[:top])
+    if VersionRange.common_to(each.writers for _, each in ranges).is_empty():
+        print_text(f"Several Kafka versions wrote this log. The rules of Kafka {kafka} tell what is live in all of it.")
+    if any(each.writers.since > parse_newest_patch(kafka) for _, each in ranges):
+        print_text(f"Some records are newer than Kafka {kafka}, whose rules can misread or skip them: see --kafka.")
 
 
 def _name_versions(versions: str) -> str:

@@ -88,14 +88,15 @@ def _print_positions(history: Timeline, *, shows_all: bool) -> None:
     ]
     _print_list("Positions that went back, at the end of the log:", rewound, len(rewound), shows_all=shows_all)
     positions = history.positions
-    still = [position for position in positions if position.stands_still]
+    still = [position for position in positions if position.stands_still or position.pauses]
     lines = [
-        f"{'!' if each.stands_still else ' '} {each.topic_partition}: {each.now} "
+        f"{'!' if each.stands_still else ' ?'[each.pauses]} {each.topic_partition}: {each.now} "
         f"({name_record(each.partition, each.moved_record)}), {each.describe_last_move()}."
         for each in (positions if shows_all or len(positions) <= POSITIONS_SHOWN else still)
         if still
     ]
-    title = "Positions at the end of the log, the oldest moves first (! stands still while others move):"
+    marks = "! stands still while others move, ? so far for less than a minute"
+    title = f"Positions at the end of the log, the oldest moves first ({marks}):"
     _print_list(title, lines, len(positions), shows_all=shows_all)
 
 

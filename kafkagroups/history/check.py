@@ -51,8 +51,8 @@ from kafkagroups.records.releases import LARGE_DECOMPRESSED_RECORD, READ_TYPES, 
 _ASSIGNOR_FIELDS = ("protocol", "assignor")
 _EPOCH_FIELDS = ("group_epoch", "assignment_epoch")
 _KEEP_OFFSETS = (
-    "Before the change, save the offsets of the group (kafkagroups rescue plan PATH --group GROUP), and set them again "
-    "afterwards if they are still needed."
+    "Before the change, save the group's offsets (kafkagroups rescue plan PATH --group GROUP), and set them again if "
+    "they are still needed."
 )
 _NO_SHARE_GROUPS = (
     "The other release has no share groups, whose progress is in the topic __share_group_state: let the group's "
@@ -291,8 +291,7 @@ def _find_skipped(log: Log, before: Groups, old_rules: Dialect, new_rules: Diale
         kinds = list_names(sorted({GROUP_TYPE_BY_RECORD_TYPE[number] for number in types}))
         what = (
             f"Kafka {new_rules.kafka} ({new_rules.coordinator} coordinator) skips {count_of(len(records), 'record')} "
-            f"of {kinds} group {group_id} (types {', '.join(map(str, types))}), so it does not know the group's "
-            "members and assignments."
+            f"of {kinds} group {group_id} (types {', '.join(map(str, types))}), so it knows no members of it."
         )
         yield Finding.make(log.partition, records[0][0], "skipped", what, group=group_id)
 

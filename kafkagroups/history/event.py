@@ -131,8 +131,8 @@ class Event:
         The time of the record, in ms since 1970, if there is one.
     event
         The name of the event: "generation", "empty", "deleted", "commit", "rewind", "skip", "expired",
-        "offset_deleted", "transaction_committed", "transaction_aborted", "transaction_open", "gap", "epoch", "storm" or
-        "standing_still".
+        "offset_deleted", "transaction_committed", "transaction_aborted", "transaction_open", "gap", "epoch", "storm",
+        "assignment" or "standing_still".
     generation
         The generation (classic group) or the group epoch (newer groups) after the event, if a record has it.
     members_joined, members_left
@@ -153,6 +153,8 @@ class Event:
         The ids and the data of the members that joined, or of the one whose offset stands still.
     replaced_instances
         The instance ids of static members that got new member ids.
+    assigned
+        The ids of the members of a newer group whose partitions changed, each with a text that says which it has.
     lost
         The members that left with partitions, each with its topic-partitions as texts.
     can_be_request
@@ -179,13 +181,14 @@ class Event:
     what: str = ""
     members: tuple[tuple[str, Member], ...] = ()
     replaced_instances: tuple[str, ...] = ()
+    assigned: tuple[tuple[str, str], ...] = ()
     lost: tuple[tuple[Member, frozenset[str]], ...] = ()
     can_be_request: bool = False
     origin: str = ""
     is_routine: bool = False
 
 
-_NOT_IN_JSON = ("lost", "can_be_request", "origin", "is_routine")
+_NOT_IN_JSON = ("assigned", "lost", "can_be_request", "origin", "is_routine")
 
 
 def event_json(event: Event) -> dict[str, Any]:
@@ -230,6 +233,8 @@ MIN_HISTORY_MS = 5 * 60_000
 """The default of a consumer's max.poll.interval.ms: a shorter history of a group says little about it."""
 MIN_STILL_MS = 60_000
 """How long a position at least does not move before it is told to stand still: twelve intervals of auto commit."""
+MIN_PAUSE_MS = 10_000
+"""Two intervals of auto commit."""
 MIN_MOVES = 10
 """How often a position must have moved before its own pauses tell what is usual."""
 MIN_SKIP = 1000
@@ -277,9 +282,10 @@ class Position:
 
     `moved_record` and `moved_ms` are the commit that changed the offset last, and `forward_ms` is the time of the last
     move forward. `longest_pause_ms` is the longest time between two moves. `member` has the topic partition, as far as
-    the log shows. If `stands_still` is true, the group's other positions moved on. If `is_of_old_topic` is true, the
-    first commit under a new topic id repeats the one before it. If `is_set` is true, all commits so far can come from a
-    tool, so nothing shows that the group has read up to them.
+    the log shows. If `stands_still` is true, the group's other positions moved on for at least MIN_STILL_MS since; if
+    `pauses` is true, for at least MIN_PAUSE_MS so far. If `is_of_old_topic` is true, the first commit under a new topic
+    id repeats the one before it. If `is_set` is true, all commits so far can come from a tool, so nothing shows that
+    the group has read up to them.
     """
 
     topic_partition: TopicPartition
@@ -298,6 +304,7 @@ class Position:
     longest_step: int = 0
     member: tuple[str, Member] | None = None
     stands_still: bool = False
+    pauses: bool = False
     is_of_old_topic: bool = False
     is_set: bool = False
     _before_step: int = 0
@@ -386,7 +393,7 @@ class Position:
         if self.moved_ms is None:
             return "last move at an unknown time"
         parts = [f"{'last move' if self.moves else 'first commit, no move since'} {describe_time(self.moved_ms)}"]
-        if self.stands_still and self.committed_ms is not None:
+        if (self.stands_still or self.pauses) and self.committed_ms is not None:
             repeated = f"committed again until {describe_time(self.committed_ms)}"
             parts.append(repeated if self.committed_ms > self.moved_ms else "no commit since")
         if self.member is not None:
@@ -445,5 +452,7 @@ def finish_positions(positions: Iterable[Position], members: Members) -> list[Po
         position.member = members.get(position.topic_partition)
         if position.moved_ms is not None and position.moves >= MIN_MOVES:
             pause_ms = newest_ms - position.moved_ms
-            position.stands_still = pause_ms >= max(MIN_STILL_MS, USUAL_PAUSES * position.longest_pause_ms)
+            is_unusual = pause_ms >= USUAL_PAUSES * position.longest_pause_ms
+            position.stands_still = is_unusual and pause_ms >= MIN_STILL_MS
+            position.pauses = is_unusual and MIN_PAUSE_MS <= pause_ms < MIN_STILL_MS
     return ordered

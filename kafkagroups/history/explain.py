@@ -94,10 +94,8 @@ def _explain_offset_tombstone(entry: RecordFate, tombstone: RecordFate) -> str:
     place = f"the tombstone at {tombstone.offset}"
     if tombstone.is_transactional:
         return f"{place} is in a transaction of producer {tombstone.producer_id}: it deletes only what is pending there"
-    return (
-        f"{place} deleted only the committed offset: this commit was pending, because the transaction of producer "
-        f"{entry.producer_id} was open"
-    )
+    pending = f"this commit was pending, because the transaction of producer {entry.producer_id} was open"
+    return f"{place} deleted only the committed offset: {pending}"
 
 
 _LEFT_OUT = ("assignment", "target_assignment", "subscription", "subscription_hex", "assignment_hex")

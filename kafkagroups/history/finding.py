@@ -86,8 +86,7 @@ def describe_topic(topic: TopicPartitions, coordinator: str, group: str | None =
     elif names and topic.origin != "option":
         yield (
             "The topic's partition count is unknown: set it with --partitions N, the number of folders if all are "
-            "here. Until then, the first partition with records of a group answers. The count can change the answers "
-            f"for: {names}."
+            f"here. Until then, the first partition with records of a group answers, which can be wrong for: {names}."
         )
     if topic.beyond:
         noun = "partition" if len(topic.beyond) == 1 else "partitions"
@@ -112,26 +111,22 @@ REMEDIES = {
     "shows who commits. Let that one commit less often, for example every 5 s and not after each record.",
     "damage": "Copy the partition's folder before a broker starts: a recovery after an unclean stop cuts the log "
     "here, and any other start reads these bytes as they are, or fails to load the partition. kafkagroups load PATH "
-    "--past-damage reads both sides. If there is another replica, compare the two (kafkagroups diff), and let the "
-    "whole one lead.",
+    "--past-damage reads both sides. Compare another replica (kafkagroups diff), and let the whole one lead.",
     "deleted_segments": "If another replica has these segments, let its broker lead, and let this one fetch the "
     "partition again. Otherwise, before a broker restarts or the leadership moves, write down the offsets that "
     "kafka-consumer-groups.sh still shows, and compare them with what the applications have processed. The topic "
     "needs cleanup.policy=compact and nothing else:",
-    "early_expiry": "Let the groups commit again before that time, with a client that leaves the time to the broker, "
-    "as clients since Kafka 2.1 do.",
+    "early_expiry": "Let the groups commit before then, with a client (since 2.1) that leaves the time to the broker.",
     "expiry_in_use": "Let the program that commits join the group (subscribe instead of assign), or give it a group "
     "id of its own; a longer offsets.retention.minutes holds for all groups.",
     "group_family": "Give the program that creates these groups one fixed group id, or let it delete its group at its "
-    "end. Then delete the old groups. The log first grows by a tombstone for each offset, and shrinks when the "
-    "cleaner has passed over them:",
+    "end. Then delete the old groups. The log first grows by a tombstone for each offset, until the cleaner passes:",
     "hanging_transaction": "The log alone does not prove that it hangs. If kafka-transactions.sh list does not show "
     "the transaction of this producer id as Ongoing, end it:",
     "large_commits": "The metadata of a commit is no place for state: a broker refuses more than "
     "offset.metadata.max.bytes (4096 by default), and the position then stands still. kafkagroups explain shows "
     "whether the longest metadata grow towards it. Of many members, each generation is one large record.",
-    "load_failure": "Run kafkagroups check without --to first: the groups of this partition have no answers to "
-    "compare.",
+    "load_failure": "Run kafkagroups check without --to first: this partition has no answers to compare.",
     "load_memory": "Upgrade to 4.0.2, 4.1.1 or a newer release first. If that is not possible, let the cleaner "
     "compact the partition, and give the brokers more heap, before the next election.",
     "look_alike_groups": "See with kafkagroups timeline which group the consumers use. If they have the wrong id, "
@@ -145,17 +140,16 @@ REMEDIES = {
     "skipped_records": "Find out who committed this: a consumer that found no offset and began at the end "
     "(auto.offset.reset), a tool, or another program. Let another group read what lies between, or stop this group "
     "and set it back to the offset before: it then reads the later records again, too.",
-    "two_writers": "Give each program a group id of its own: each of them continues at the other one's offset after a "
+    "two_writers": "Give each program a group id of its own: each continues at the other one's offset after a "
     "rebalance. kafkagroups stats --by writer shows how both commit.",
     "unassigned_partition": "Read the log of the group's leader (new protocol: of the coordinator) for a member with "
     "another assignor, or metadata that miss the partition. A restart of the leader assigns anew.",
     "uncleaned": "Check log.cleaner.enable=true and cleanup.policy=compact. Repair the error in log-cleaner.log. Then, "
     "for a dead thread, change log.cleaner.threads; for an uncleanable partition, restart this broker.",
     "unrevoked_partition": "Look at this process: its poll loop or its rebalance listener is stuck, and none of its "
-    "partitions goes on. If it ends, the others get them, at once if it leaves the group, and otherwise after its "
-    "session time-out.",
-    "zeros": "Before the broker starts, delete .kafka_cleanshutdown in its log.dirs, so that recovery cuts the zeros "
-    "off; before a failover to it, restart it so.",
+    "partitions goes on. If it ends, the others get them: at once if it leaves, or else after its session time-out.",
+    "zeros": "Delete .kafka_cleanshutdown in log.dirs before the broker starts, or restarts for a failover to it: "
+    "recovery then cuts the zeros off.",
 }
 """What to do about the kinds of findings whose remedy does not depend on what was found."""
 

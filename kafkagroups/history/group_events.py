@@ -23,6 +23,7 @@ from kafkagroups.groups.offsets import CLASSIC_GROUP_TYPE, TopicPartition
 from kafkagroups.history.event import Event, Member, read_member
 from kafkagroups.history.finding import LISTED_NAMES, count_of, list_names, time_or_none
 from kafkagroups.history.group_log import GroupRecord, Marker
+from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.batch import NO_TIMESTAMP
 from kafkagroups.records.consumer_protocol import TopicAndPartitions, decode_assignment
 from kafkagroups.records.group_metadata import GroupMetadataValue
@@ -283,11 +284,12 @@ class GroupEvents:
 
     `state` is the group after the newest record. The caller says in `has_hole` whether the log has a hole before the
     next record. After a hole, the first record of a key does not tell since when the group has its members. The caller
-    also puts the names of topics, by id, into `topic_names`, as far as the log contains both. `empty_at` is the record
-    with which the last member left, or -1.
+    also puts the names of topics, by id, into `topic_names`, as far as the records of the group contain both; of the
+    others, `topic` knows the name. `empty_at` is the record with which the last member left, or -1.
     """
 
-    def __init__(self, partition: int | None) -> None:
+    def __init__(self, topic: OpenTopic, partition: int | None) -> None:
+        self._topic = topic
         self.partition = partition
         self.topic_names: dict[str, str] = {}
         self.state = GroupState()
@@ -348,7 +350,9 @@ class GroupEvents:
         self._old_type = None
         if members:
             self._deleted_type = None
-        what = add_to_sentence(what, self._describe_assigned(old, [] if who.replaced_instances else members))
+        what = add_to_sentence(
+            what, limit_assigned(self._describe_assigned(old, () if who.replaced_instances else members))
+        )
         # The coordinator of Kafka 4 writes generation 0 when the first member joins a new group.
         name = "generation" if members or value.generation <= 0 else "empty"
         what = add_to_sentence(what, subscriptions)
@@ -417,11 +421,13 @@ class GroupEvents:
         left = tuple(name for name, member in changed.items() if member is None)
         who = self._find_turnover(old.members, joined, left)
         what = add_to_sentence(self._describe_request(change, old.members, who), subscriptions)
-        what = add_to_sentence(what, self._describe_assigned(old, change.epochs))
+        assigned = self._describe_assigned(old, change.epochs)
+        what = add_to_sentence(what, limit_assigned(assigned))
         epochs = {change.epoch, change.target_epoch, change.topology_epoch}
         is_routine = not (changed or change.away or change.matched or change.targets or epochs != {None})
         lost = self._list_lost(old, left)
-        yield self.make_event(change.first, "epoch", what, who, is_routine=is_routine, lost=lost)
+        fields = {"is_routine": is_routine, "lost": lost, "assigned": tuple(assigned.items())}
+        yield self.make_event(change.first, "epoch", what, who, **fields)
         if left and not self.state.members:
             self.empty_at = change.first.offset
             yield self.make_event(change.first, "empty", "No member is left.")
@@ -469,18 +475,20 @@ class GroupEvents:
         changes = "" if old is None else self.state.members[member_ids[0]].describe_changes(old)
         return f"{what} ({changes})" if changes and len(member_ids) == 1 else what
 
-    def _describe_assigned(self, old: GroupState, member_ids: Iterable[str]) -> list[str]:
-        """What each of these members has now, if it is not what it had before."""
-        texts = []
+    def _describe_assigned(self, old: GroupState, member_ids: Iterable[str]) -> dict[str, str]:
+        """What each of these members has now, if it is not what it had before, by its id."""
+        texts = {}
         for member_id in member_ids:
             assigned = self.state.assigned.get(member_id, NOTHING)
             if member_id in self.state.members and assigned != old.assigned.get(member_id, NOTHING):
                 partitions = sorted(self._name_partitions(assigned))
-                texts.append(f"{self.state.members[member_id].name} has {list_names(partitions) or 'nothing'}")
-        return _limit(texts, "with another assignment")
+                texts[member_id] = f"{self.state.members[member_id].name} has {list_names(partitions) or 'nothing'}"
+        return texts
 
     def name_topic(self, topic: str) -> str:
         """Return the name of a topic in an assignment, which has the id instead in a newer group."""
+        if topic not in self.topic_names and self.state.type != "classic":
+            self.topic_names[topic] = self._topic.topic_names.get(topic, topic)
         return self.topic_names.get(topic, topic)
 
     def _name_partitions(self, assigned: frozenset[tuple[str, int]]) -> frozenset[str]:
@@ -516,6 +524,10 @@ def _limit(texts: list[str], rest: str) -> list[str]:
     """Return the first of some texts, each about one member, and how many members more there are."""
     more = len(texts) - LISTED_NAMES
     return [*texts[:LISTED_NAMES], f"{count_of(more, 'more member')} {rest}"] if more > 0 else texts
+
+
+def limit_assigned(assigned: Mapping[str, str]) -> list[str]:
+    return _limit([*assigned.values()], "with another assignment")
 
 
 def _describe_gone(names: Sequence[str]) -> str:

@@ -131,8 +131,9 @@ class GroupLog:
     Two holes never follow each other. To get one, call `load_group_logs`.
     """
 
-    def __init__(self, dialect: Dialect, group: str) -> None:
-        self.dialect = dialect
+    def __init__(self, topic: OpenTopic, group: str) -> None:
+        self.topic = topic
+        self.dialect = topic.dialect
         self.group = group
         self.steps: dict[int | None, list[Step]] = {}
         self._records: dict[int, RecordFate] = {}
@@ -215,8 +216,7 @@ class GroupLog:
         several = "Several Kafka versions" if common.is_empty() else "Another Kafka version"
         line = (
             f"{several} wrote these records ({_name_versions(ranges)}). Deletions and ends of transactions are told by "
-            f"the coordinator that wrote each, but the fates and the answer are those of a Kafka {self.dialect.kafka} "
-            "broker, because it loads all of them."
+            f"the coordinator that wrote each, fates and answer by Kafka {self.dialect.kafka}, which loads all of them."
         )
         return f"{line} {_describe_newer(newer, 'Some of them', rules)}" if newer else line
 
@@ -396,7 +396,7 @@ def load_group_logs(
     `whole` is the one of `OpenTopic.load`.
     """
     dialect = topic.dialect
-    logs = {group: GroupLog(dialect, group) for group in groups}
+    logs = {group: GroupLog(topic, group) for group in groups}
     if not all(map(_has_one_encoding, logs)):
         topic = replace(topic, engine="python")
     load = ObservedLoad(topic, lambda log, notes: GroupLogs(dialect, logs), whole, groups=list(logs))

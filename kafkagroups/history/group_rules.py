@@ -134,16 +134,18 @@ def find_expiries(partition: Partition) -> Iterator[Finding]:
     expire_ms, group_id, key, record = min(early)
     groups = sorted({each[1] for each in early})
     what = (
-        f"{count_of(len(early), 'offset')} ({list_groups(groups)}) will expire before offsets.retention.minutes "
-        f"have passed, because their records have an expire time. The first is {key} of group {group_id}, at "
-        f"{describe_time(expire_ms)}."
+        f"{count_of(len(early), 'offset')} ({list_groups(groups)}) will expire before offsets.retention.minutes have "
+        f"passed, by their own expire times. The first is {key} of group {group_id}, at {describe_time(expire_ms)}."
     )
     only_group = group_id if len(groups) == 1 else None
     yield partition.finding(record, "early_expiry", what, group=only_group, topic_partition=key)
 
 
-def find_recreated(signs: Iterable[tuple[int | None, str, Recreation]]) -> Iterator[Finding]:
-    """Yield a finding for each topic that was created again.
+RecreationSigns = Iterable[tuple[int | None, str, Recreation]]
+
+
+def list_recreated(signs: RecreationSigns) -> Iterator[tuple[int | None, Recreation, set[str]]]:
+    """Yield the first sign of each topic that was created again, with its partition, and the groups that show it.
 
     If no topic ids show it, the signs of one group are enough only where nothing but the deletion of the topic can have
     deleted its offsets; or else, several groups have lost theirs within RECREATED_MS.
@@ -151,13 +153,18 @@ def find_recreated(signs: Iterable[tuple[int | None, str, Recreation]]) -> Itera
     by_topic: dict[str, list[tuple[int | None, str, Recreation]]] = {}
     for sign in signs:
         by_topic.setdefault(sign[2].topic, []).append(sign)
-    for topic, found in sorted(by_topic.items()):
+    for _, found in sorted(by_topic.items()):
         groups = {group for _, group, _ in found}
         deleted_ms = [sign.deleted_ms for _, _, sign in found]
         is_together = len(groups) > 1 and max(deleted_ms) - min(deleted_ms) <= RECREATED_MS
-        if not is_together and not any(sign.is_certain for _, _, sign in found):
-            continue
-        partition, _, first = min(found, key=lambda each: (each[2].ids is None, each[2].time_ms or 0, each[2].record))
+        if is_together or any(sign.is_certain for _, _, sign in found):
+            first = min(found, key=lambda each: (each[2].ids is None, each[2].time_ms or 0, each[2].record))
+            yield first[0], first[2], groups
+
+
+def find_recreated(signs: RecreationSigns) -> Iterator[Finding]:
+    for partition, first, groups in list_recreated(signs):
+        topic = first.topic
         time = "" if first.time_ms is None else f", at the latest at {describe_time(first.time_ms)}"
         shown_by = "its offsets were deleted with it, and the first commits after that are lower than the last before"
         if first.is_certain:
@@ -168,9 +175,8 @@ def find_recreated(signs: Iterable[tuple[int | None, str, Recreation]]) -> Itera
         remedy = (
             f"Do not set offsets of {topic} from before that time, by hand or from a rescue plan: their records are "
             "gone. A running consumer can have committed its old position once more; then its later, lower commits are "
-            "right. A group that began at the end (auto.offset.reset=latest) has skipped the first records: set it "
-            "back to 0 if it needs them. A program that keeps positions outside Kafka must forget those of the old "
-            "topic first."
+            "right. A group that began at the end (auto.offset.reset=latest) has skipped the first records: set it to "
+            "0 if it needs them. A program with positions outside Kafka must forget those of the old topic first."
         )
         finding = Finding.make(partition, first.record, "topic_created_again", what, remedy, group=min(groups))
         yield finding if len(groups) == 1 else replace(finding, partition=None, offset=None, group=None)
@@ -331,8 +337,8 @@ def find_shared_instances(partition: Partition) -> Iterator[Finding]:
             )
             remedy = (
                 f"Find every process with group.instance.id={instance_id}. If one of them does not belong to the "
-                "group, stop it, and give it its own group id; otherwise, give each its own instance id. Then look for "
-                "records that both processes have handled."
+                "group, stop it, and give it its own group id; otherwise, give each its own instance id. Both may have "
+                "handled the same records."
             )
             yield partition.finding(first.offset, "shared_instance_id", what, remedy, group=group)
 

@@ -69,10 +69,8 @@ def find_zeros(partition: Partition) -> Iterator[Finding]:
     )
     remedy = ""
     if zeros.later_segments:
-        remedy = (
-            "Let the broker copy the partition from another replica: recovery can delete the "
-            f"{count_of(zeros.later_segments, 'later segment')}."
-        )
+        later = count_of(zeros.later_segments, "later segment")
+        remedy = f"Let the broker copy the partition from another replica: recovery can delete the {later}."
     yield partition.finding(partition.loaded.next_offset, "zeros", what, remedy)
 
 
@@ -168,10 +166,7 @@ class FailedLoad:
                     f"{count_of(self._cut_records, 'record')}{of_groups}."
                 )
             else:
-                remedy += (
-                    f" A copy that the log cleaner has passed over loads, and loses nothing of {self._group} "
-                    f"({shlex.join(command)})."
-                )
+                remedy += f" A cleaned copy loads, and loses nothing of {self._group} ({shlex.join(command)})."
             if self._group is not None:
                 number = self.partition.number
                 alone = OpenTopic([self.partition.log], rules, engine="auto")
@@ -237,8 +232,7 @@ class FailedLoad:
             )
         what = (
             f"A Kafka {self.partition.dialect.kafka} broker fails at the last step of the load ({error}). The log "
-            f"deletes the group {group_id}, and {why}. All groups of the partition are in the cache by then, so the "
-            "broker answers for them."
+            f"deletes the group {group_id}, and {why}. By then, the cache has all groups, so the broker answers."
         )
         remedy += f". {self._find_loading_releases()}"
         return self.partition.finding(first_offset, "load_failure", what, remedy, group=group_id, command=command)

@@ -30,6 +30,7 @@ from kafkagroups.history.event import MIN_STEP_MS, Cause, Event, Position, Recre
 from kafkagroups.history.finding import describe_duration, list_groups, list_names, name_record
 from kafkagroups.history.group_events import GroupEvents, Place, get_time
 from kafkagroups.history.group_log import GroupRecord, Marker
+from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.batch import NO_TIMESTAMP
 from kafkagroups.records.wire import UUID
 
@@ -76,8 +77,8 @@ class OffsetEvents:
     time from its batch on.
     """
 
-    def __init__(self, partition: int | None, retention_ms: int | None) -> None:
-        self.group = GroupEvents(partition)
+    def __init__(self, topic: OpenTopic, partition: int | None, retention_ms: int | None) -> None:
+        self.group = GroupEvents(topic, partition)
         self.events: list[Event] = []
         self.retention_ms = retention_ms
         self.is_classic = True

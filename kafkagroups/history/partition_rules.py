@@ -110,8 +110,7 @@ def find_uncleaned(stats: Stats, rules: Dialect) -> Iterator[Finding]:
         if LARGE_DECOMPRESSED_RECORD.applies_to(rules.version):
             remedy += (
                 f" Kafka {rules.kafka} also gives a partition up at a record above max.decompressed.message.bytes "
-                "(kafkagroups compact --max-decompressed-message-bytes finds it): raise this setting, and restart the "
-                "broker."
+                "(kafkagroups compact --max-decompressed-message-bytes finds it): raise it, and restart the broker."
             )
         yield Finding.make(number, counts.cleaned_up_to or 0, "uncleaned", what, remedy)
 
@@ -260,9 +259,8 @@ def _describe_late(partition: Partition, found: _OutOfLine, step: StepBack, size
         )
         command = ["kafkagroups", "load", partition.log.path, *partition.rule_options, "--until", str(first)]
         remedy += (
-            " Before these groups start again, set the offsets that should not have expired. If a group has "
-            "committed since, read its timeline first: setting it back repeats what came later. This shows the "
-            "offsets before the range:"
+            " Before these groups start again, set the offsets that should not have expired, but where a group has "
+            "committed since, setting it back repeats what came later (timeline). This shows the offsets before:"
         )
     else:
         remedy += " If a clock is still ahead, the next check can delete the offsets of groups without members."
@@ -366,8 +364,7 @@ def find_count_change(change: PartitionCountChange) -> Finding:
     """
     what = (
         f"{describe_count_change(change, change.groups)} After a start, a broker with the classic coordinator answers "
-        "from the partition that it loads first, which can be the old one; the new coordinator ignores offsets that "
-        "are only in the old one."
+        "from the partition that it loads first, which can be the old one; the new coordinator ignores the old one."
     )
     return Finding.make(None, None, "partition_count_changed", what)
 

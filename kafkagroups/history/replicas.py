@@ -21,18 +21,20 @@ Source: AbstractFetcherThread.getOffsetTruncationState (4.3.1); KIP-101; KIP-279
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import chain
 from typing import Any, NamedTuple
 
 from kafkagroups.coordinator.logs import find_truncation_offset
+from kafkagroups.groups.replay import LogKeys, read_keys
+from kafkagroups.helpers import MAX_INT64
 from kafkagroups.history.finding import count_of
 from kafkagroups.loading.groups import Groups, description_json, offsets_json, pending_json
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.fork import Fork, find_fork, read_topic_id
-from kafkagroups.log.segments import Stop
+from kafkagroups.log.segments import Stop, batches_until
 
 _FIELDS = {
     "groups": ("type", "state", "protocol_type", "protocol", "members"),
@@ -206,6 +208,11 @@ class Replicas:
     truncations: dict[int | None, Truncation] = field(default_factory=dict, repr=False)
     changes: dict[int | None, list[Change]] = field(default_factory=dict, repr=False)
     """By partition number: the answers that the replicas changed after the fork."""
+    deletions: dict[str, dict[str, dict[str, list[tuple[int | None, int]]]]] = field(default_factory=dict, repr=False)
+    """By group, topic partition and side: the places of the tombstones of a changed offset after the fork; of two
+    moments, those between them, on side "b"."""
+    of: str = "replicas"
+    """What is compared: "replicas", two "moments" of one log, or two loads ("")."""
     topic_ids: tuple[str, str] | None = None
     """The ids of the topic on both sides, as far as they say it. If they differ, the logs are no replicas."""
 
@@ -218,6 +225,22 @@ class Replicas:
     def problems(self) -> list[str]:
         """The problems of both loads, each once."""
         return list(dict.fromkeys([*self.a.problems, *self.b.problems]))
+
+    def note_deletions(self, side: str, topic: OpenTopic, firsts: Mapping[int | None, int]) -> None:
+        """`firsts` has the first offset that counts, by partition. A tombstone in a transaction deletes nothing that
+        was committed.
+        """
+        changed = {(group, key) for group, found in self.differences["offsets"].items() for key in found}
+        changed |= {(each.group, each.key) for each in chain(*self.changes.values()) if each.table == "offsets"}
+        keys = LogKeys(topic.dialect)
+        for log in topic.logs if changed else ():
+            first = firsts.get(log.partition, MAX_INT64)
+            for batch in batches_until(log, topic.stop):
+                is_wanted = batch.last_offset >= first and not batch.is_transactional
+                for group, key, record in read_keys(batch, keys) if is_wanted else ():
+                    if record.value is None and record.offset >= first and (group, str(key.partition)) in changed:
+                        sides = self.deletions.setdefault(group, {}).setdefault(str(key.partition), {})
+                        sides.setdefault(side, []).append((log.partition, record.offset))
 
     def healed(self) -> dict[str, dict[str, Any]]:
         """Return for each difference whether it is healed, in the form of the differences.
@@ -234,7 +257,10 @@ class Replicas:
         return healed
 
     def to_json(self) -> dict[str, Any]:
-        """What `diff --json` prints of two logs."""
+        """What `diff --json` prints, without the partition counts and the rules."""
+        found = {**self.differences, "deleted": self.deletions}
+        if self.of != "replicas":
+            return found
         forks: dict[str, Any] = {}
         for partition, fork in self.forks.items():
             epochs = [fork.a.leader_epoch, fork.b.leader_epoch]
@@ -245,7 +271,7 @@ class Replicas:
             for partition, each in self.truncations.items()
         }
         return {
-            **self.differences,
+            **found,
             "healed": self.healed(),
             "fork": None if self.is_created_again else forks,
             "truncation": truncations,
@@ -278,6 +304,15 @@ def compare_replicas(topics: tuple[OpenTopic, OpenTopic], loads: tuple[Groups, G
         ]
         older, newer = sides if truncation.newer == "b" else reversed(sides)
         result.changes[partition] = list(_find_changes(partition, older, newer, truncation.newer))
+    for name, topic in zip("ab", topics, strict=True):
+        result.note_deletions(name, topic, {partition: fork.offset for partition, fork in result.forks.items()})
+    return result
+
+
+def compare_moments(topic: OpenTopic, a: Groups, b: Groups) -> Replicas:
+    """Compare two moments of one log. `topic` ends at the later one, b."""
+    result = Replicas(a, b, compare(a, b), of="moments")
+    result.note_deletions("b", topic, {number: loaded.next_offset for number, loaded in a.partitions.items()})
     return result
 
 

@@ -38,8 +38,7 @@ SAME_MEMBERS_REMEDY = (
 )
 JOINS_REMEDY = (
     "Read this client's log: it crashes (if each member that left had the same partition, perhaps at a record there), "
-    "a poll takes longer than max.poll.interval.ms (lower max.poll.records, or lengthen the interval), or its session "
-    "expires (lengthen session.timeout.ms)."
+    "a poll takes longer than max.poll.interval.ms (lower max.poll.records, or lengthen it), or its session expires."
 )
 INSTANCE_REMEDY = "If two processes have this group.instance.id, give each one its own."
 

@@ -14,11 +14,11 @@ Source: Cleaner.cleanSegments and Cleaner.shouldRetainRecord (4.3.1).
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.group import CONSUMER
@@ -27,22 +27,18 @@ from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.helpers import MAX_INT64
 from kafkagroups.history.event import Cause, Event, Position, event_json, finish_positions, sort_rewound
 from kafkagroups.history.finding import count_of, describe_duration, describe_time, list_groups, list_names, name_record
-from kafkagroups.history.group_events import NOTHING, PARTITION_METADATA, add_to_sentence
+from kafkagroups.history.group_events import NOTHING, PARTITION_METADATA, add_to_sentence, limit_assigned
 from kafkagroups.history.group_log import GroupHistory, GroupLog, GroupRecord, Marker, load_group_logs
 from kafkagroups.history.group_rules import find_expiry_in_use, find_unowned
 from kafkagroups.history.offset_events import OffsetEvents
 from kafkagroups.history.passes import refuse_foreign_log
 from kafkagroups.history.storms import add_storms
-from kafkagroups.loading.groups import events_frame
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.partition_count import LogTimes, refuse_pattern
 from kafkagroups.log.batch import NO_TIMESTAMP
 from kafkagroups.log.batches import Gap, Hole
 from kafkagroups.records.releases import rules_to_json
 from kafkagroups.records.wire import UUID
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _EMPTY_SHARE_GROUP = (
     "An Empty share group keeps its id: until it is deleted, consumers that join get INCONSISTENT_GROUP_PROTOCOL or "
@@ -74,8 +70,7 @@ def describe_gap(
         what = (
             f"{count_of(hole.missing, 'record')} missing in {hole.first} to {hole.last}, and not by a cleaning of "
             f"these files, which would have removed {name_record(partition, replaced)} first: they were deleted, or "
-            "never copied (pull --follow misses what a broker cleans between two runs). Any record of this group can "
-            "have been there."
+            "never copied (pull --follow misses what a broker cleans between two runs), also any of this group."
         )
     inside = [gap for gap in damaged if hole.first <= gap.from_offset < gap.to_offset <= hole.last + 1]
     if inside:
@@ -138,13 +133,6 @@ class Timeline(GroupHistory):
         standing = [position.to_event() for position in self.positions if position.stands_still]
         return [event_json(event) | rules for event in [*self.events, *standing]]
 
-    def events_frame(self) -> pd.DataFrame:
-        """Return a pandas DataFrame with a row for each object of `to_json`, whose fields are the columns.
-
-        Times are in ms since the epoch. `members_joined`, `members_left`, `members` and `replaced_instances` are lists.
-        """
-        return events_frame(self.to_json())
-
 
 @dataclass(frozen=True)
 class Question:
@@ -192,7 +180,8 @@ def build_timeline(topic: OpenTopic, group: str, question: Question, *, shows_al
         gaps = loaded.gaps or ()
         history = build_history(group_log, partition, loaded.start_offset, gaps, question.retention_ms)
         _name_deleted_with(topic, group, history.events)
-        all_events += add_storms(history.events)
+        events = add_storms(history.events)
+        all_events += events if shows_all else _add_assignments(events)
         positions = finish_positions(history.positions.values(), history.group.find_members_by_partition())
         timeline.positions += [each for each in positions if question.selects(each.topic_partition)]
         timeline.waiting += [each.what for each in find_waiting_members(history)]
@@ -217,6 +206,20 @@ def build_timeline(topic: OpenTopic, group: str, question: Question, *, shows_al
         expiry = find_expiry_in_use(found_group, topic.dialect, newest_ms)
         timeline.expiry = None if expiry is None else expiry[1]
     return timeline
+
+
+def _add_assignments(events: Iterable[Event]) -> Iterator[Event]:
+    """Add who had which partitions before a deletion or a storm, as far as only routine events have told it so far."""
+    untold: dict[str, str] = {}
+    for event in events:
+        for member_id in (*event.members_left, *dict(event.assigned)):
+            untold.pop(member_id, None)
+        untold |= event.assigned if event.is_routine else ()
+        if untold and event.event in ("expired", "offset_deleted", "storm"):
+            what = f"By then, {'; '.join(limit_assigned(untold))}."
+            yield Event(event.partition, event.offset, event.timestamp_ms, "assignment", event.generation, what=what)
+            untold.clear()
+        yield event
 
 
 def _name_deleted_with(topic: OpenTopic, group: str, events: list[Event]) -> None:
@@ -389,7 +392,7 @@ def build_history(
     record did is told by the coordinator that wrote it.
     """
     steps = log.steps.get(partition, [])
-    history = PartitionHistory(partition, retention_ms)
+    history = PartitionHistory(log.topic, partition, retention_ms)
     classic_ranges = log.find_classic_ranges(partition)
     firsts = [first for first, _ in classic_ranges]
     later: set[object] = set()

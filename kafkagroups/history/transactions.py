@@ -122,8 +122,7 @@ def find_hanging(stats: Stats, version: Version) -> Iterator[Finding]:
             remedy = (
                 "Usually this ends by itself: by the producer, by one that starts with its transactional.id, or after "
                 f"its transaction.timeout.ms, which is not in the log (by default at {end}). Until then, consumers of "
-                f"{list_names(transaction.groups_with_members)} that start or get other partitions wait. Look again "
-                "after that time."
+                f"{list_names(transaction.groups_with_members)} that start or get other partitions wait."
             )
             yield Finding.make(number, first_offset, "open_transaction", what, remedy, group=group)
             continue

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import shlex
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from importlib import metadata, resources
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -31,25 +32,24 @@ from kafkagroups.history.finding import Finding, count_of, describe_duration, de
 from kafkagroups.history.group_log import load_group_logs
 from kafkagroups.history.passes import refuse_foreign_log
 from kafkagroups.history.scan import CountedTopic
-from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, Stats
+from kafkagroups.history.stats import Stats
 from kafkagroups.history.timeline import build_history
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.folders import new_file
 from kafkagroups.log.segments import Log
 
-MAX_STORIES = 12
+PARTS = 48
+LINES_SHOWN = 200
+"""The page shows at most this number of lines about the difference between two paths."""
 MAX_RECORDS = 50_000
 """The limit for all groups whose history is read, which takes about five seconds."""
 TOLD = ("rewind", "skip", "expired", "offset_deleted", "deleted", "transaction_open")
 """The events that make a group stand out."""
 
 
-@dataclass(frozen=True)
-class Story:
-    group: str
-    partition: int | None
-    events: list[Event]
+Story = tuple[str, int | None, list[Event]]
+"""A group, its partition, and its events that stand out."""
 
 
 def read_stories(counted: CountedTopic, stats: Stats) -> tuple[list[Story], int]:
@@ -68,14 +68,14 @@ def read_stories(counted: CountedTopic, stats: Stats) -> tuple[list[Story], int]
     names = sorted(rows, key=sort_key)
     sizes = accumulate(rows[name].records for name in names)
     wanted = [name for name, size in zip(names, sizes, strict=True) if size <= MAX_RECORDS]
-    stories = []
+    stories: list[Story] = []
     for log in counted.topic.logs:
         groups = [name for name in wanted if log.partition in rows[name].in_partitions]
         for group, group_log in load_group_logs(counted.topic.part(log), groups)[1].items() if groups else ():
             history = build_history(group_log, log.partition, log.start_offset)
             events = [event for event in history.events if event.event in TOLD and not event.is_routine]
-            stories += [Story(group, log.partition, events)] if events else []
-    return sorted(stories, key=lambda story: (-len(story.events), story.group)), len(names) - len(wanted)
+            stories += [(group, log.partition, events)] if events else []
+    return sorted(stories, key=lambda story: (-len(story[2]), story[0])), len(names) - len(wanted)
 
 
 @dataclass(frozen=True)
@@ -96,13 +96,22 @@ class LogFacts:
         count = ["--partitions", str(topic.count)] if topic.origin == "option" else []
         return shlex.join(["kafkagroups", name, self.topic.path, *of_group, *words, *rules, *count])
 
-    @property
-    def assumptions(self) -> list[str]:
-        return list(describe_topic(self.stats.topic_partitions, self.topic.dialect.coordinator))
+    def count_by_time(self) -> list[tuple[int, float]]:
+        """Return the start of each of PARTS equal parts of the time, and the records per minute in it.
 
-    @property
-    def open_transactions(self) -> int:
-        return sum(len(part.open_transactions) for part in self.stats.partitions.values())
+        Markers are left out, so nearly all of these records are commits.
+        """
+        partitions = self.stats.partitions.values()
+        begin_ms = min(
+            (part.first_timestamp_ms for part in partitions if part.first_timestamp_ms is not None), default=-1
+        )
+        length_ms = max(self.stats.newest_ms - begin_ms, 0) + 1
+        counts: Counter[int] = Counter()
+        for batch in chain.from_iterable(self.topic.logs):
+            if not batch.is_control:
+                counts[(batch.max_timestamp - begin_ms) * PARTS // length_ms] += min(batch.count, batch.size)
+        per_minute = PARTS * 60_000 / length_ms
+        return [(begin_ms + part * length_ms // PARTS, counts[part] * per_minute) for part in range(PARTS)]
 
     @property
     def largest_groups(self) -> list[str]:
@@ -119,7 +128,7 @@ def read_facts(topic: OpenTopic) -> LogFacts:
     counted = CountedTopic(topic)
     refuse_foreign_log(counted.topic, counted.groups.partitions_of)
     stats = counted.sum_stats()
-    return LogFacts(topic, counted.groups, stats, judge(counted, stats), *read_stories(counted, stats))
+    return LogFacts(counted.topic, counted.groups, stats, judge(counted, stats), *read_stories(counted, stats))
 
 
 @dataclass(frozen=True)
@@ -133,12 +142,13 @@ class Report:
     problems: list[str]
 
 
-def report_on(topics: Sequence[OpenTopic], out: str | Path | None = None) -> Report:
+def report_on(topics: Sequence[OpenTopic], out: str | Path | None = None, comparison: str = "") -> Report:
+    """`comparison` is a text about two paths that can be replicas."""
     if out is not None:
         _check_out(Path(out), [log for topic in topics for log in topic.logs])
     all_facts = [read_facts(topic) for topic in topics]
     report = Report(
-        _render(all_facts),
+        _render(all_facts, comparison),
         [finding for facts in all_facts for finding in facts.stats.findings],
         [problem for facts in all_facts for problem in facts.stats.problems],
     )
@@ -159,7 +169,7 @@ def _check_out(out: Path, logs: Sequence[Log]) -> None:
         raise UsageError(f"{out}: a report must not replace a segment: choose another name")
 
 
-def _render(all_facts: Sequence[LogFacts]) -> str:
+def _render(all_facts: Sequence[LogFacts], comparison: str) -> str:
     environment = Environment(
         loader=PackageLoader("kafkagroups.html_report", "."),
         autoescape=True,
@@ -169,14 +179,14 @@ def _render(all_facts: Sequence[LogFacts]) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"duration": describe_duration, "names": list_groups, "of": count_of, "time": format_time}
+    environment.filters["assumptions"] = describe_topic
     style = (resources.files("kafkagroups.html_report") / "style.css").read_text(encoding="utf-8")
     page = environment.get_template("page.html.j2").render(
         all_facts=all_facts,
+        comparison=Markup("\n").join(comparison.splitlines()[:LINES_SHOWN]),
         style=Markup(style),
         digest=b64encode(sha256(style.encode()).digest()).decode(),
         version=metadata.version("kafkagroups"),
-        max_stories=MAX_STORIES,
-        records_per_ms=RECORDS_LOADED_PER_SECOND // 1000,
     )
     return page.lstrip()
 

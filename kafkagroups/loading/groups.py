@@ -7,7 +7,7 @@ pandas is imported only when a frame is asked for.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
@@ -537,17 +537,6 @@ _OFFSET_COLUMNS = """group topic partition offset leader_epoch metadata commit_t
     record_offset"""
 _MEMBER_COLUMNS = """group generation member_id group_instance_id client_id client_host rebalance_timeout_ms
     session_timeout_ms member_epoch subscribed_topics assigned_partitions"""
-_EVENT_COLUMNS = """partition offset timestamp_ms event generation members_joined members_left leader protocol
-    topic_partition from to producer_id what members replaced_instances"""
-_NULLABLE_EVENT_COLUMNS = ("partition", "timestamp_ms", "generation", "from", "to", "producer_id")
-
-
-def events_frame(events: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """A missing number is NA, because without it, pandas would turn the numbers into floats."""
-    import pandas as pd
-
-    frame = pd.DataFrame(list(events), columns=_EVENT_COLUMNS.split())
-    return frame.astype(dict.fromkeys(_NULLABLE_EVENT_COLUMNS, "Int64"))
 
 
 def _partition_json(loaded: LoadedPartition) -> dict[str, Any]:

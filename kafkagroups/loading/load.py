@@ -15,11 +15,12 @@ from __future__ import annotations
 import ast
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
+from itertools import chain
 from pathlib import PurePath
 from threading import Lock
 from typing import NamedTuple, Protocol
@@ -34,10 +35,12 @@ from kafkagroups.groups.replay import (
     ClassicShard,
     CountBytes,
     LoadedPartition,
+    LogKeys,
     Shard,
     fold,
     has_separate_offset_cache,
     ignore_bytes,
+    read_keys,
 )
 from kafkagroups.helpers import describe_missing
 from kafkagroups.loading import native
@@ -46,8 +49,16 @@ from kafkagroups.loading.partition_count import NO_TIMES, FoundPartitions, LogTi
 from kafkagroups.log.cleaner import Progress
 from kafkagroups.log.segment_file import partition_for
 from kafkagroups.log.segments import NO_STOP, Log, Stop
-from kafkagroups.records.releases import Dialect
+from kafkagroups.records.releases import DEFAULT_DIALECT, Dialect
+from kafkagroups.records.serde import decode_with_key
+from kafkagroups.records.wire import uuid_text
 
+MAX_NAMED_BYTES = 64 * 2**20
+_TOPIC_ID_TAG = b"\x01\x00\x10"
+"""What stands before the topic id at the end of an offset value: one tagged field, tag 0, 16 bytes."""
+_NAMING_TYPES = (4, 15)
+"""The types of the records of a consumer group and of a share group that have ids and names of topics."""
+_NAMING_FIELDS = ("topics", "initializing_topics", "initialized_topics")
 ENGINES = ("auto", "python", "compiled")
 """The names that `choose_engine` accepts."""
 
@@ -143,6 +154,14 @@ class OpenTopic:
                 "one partition, or a time to stop at"
             )
 
+    @cached_property
+    def topic_names(self) -> dict[str | None, str]:
+        """The names of topics by their ids, as far as any record of a log of at most MAX_NAMED_BYTES has both, also
+        after the stop.
+        """
+        is_small = sum(log.size for log in self.logs) <= MAX_NAMED_BYTES
+        return dict(read_topic_names(self.logs if is_small else ()))
+
     def find_partitions(self) -> FoundPartitions:
         # An offset to stop at belongs to one partition, also if it is in a folder.
         has_folder = self.stop.until_offset is None and is_folder(self.logs, self.path)
@@ -163,6 +182,21 @@ class OpenTopic:
         whole = whole or WholeTopic(self.find_partitions(), {})
         times = LogTimes(self.logs, self.dialect, {log.partition: self.stop for log in self.logs}, engine)
         return combine_shards(shards, self.dialect, self.path, whole, times)
+
+
+def read_topic_names(logs: Iterable[Log]) -> Iterator[tuple[str, str]]:
+    """Yield the id and the name of a topic of each record that has both."""
+    keys = LogKeys(DEFAULT_DIALECT)
+    for batch in chain.from_iterable(logs):
+        for _, key, record in read_keys(batch, keys):
+            value = record.value or b""
+            if key.partition is not None and value[-19:-16] == _TOPIC_ID_TAG:
+                yield uuid_text(value[-16:]), key.partition.topic
+            elif key.decoded.type in _NAMING_TYPES:
+                with suppress(BadBytes):
+                    found = decode_with_key(key.decoded, record.value).value
+                    for topic in chain.from_iterable(getattr(found, name, ()) for name in _NAMING_FIELDS):
+                        yield topic.topic_id, topic.topic_name
 
 
 def is_folder(logs: Sequence[Log], path: str) -> bool:

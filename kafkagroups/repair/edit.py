@@ -43,7 +43,7 @@ from kafkagroups.groups.modern_group import AnyGroup, ModernGroup
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.helpers import parse_whole_number
 from kafkagroups.history.finding import count_of
-from kafkagroups.loading.load import OpenTopic
+from kafkagroups.loading.load import OpenTopic, read_topic_names
 from kafkagroups.log.batch import CONTROL, TRANSACTIONAL
 from kafkagroups.log.batches import Damage
 from kafkagroups.log.cleaner import Compaction
@@ -54,7 +54,7 @@ from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkagroups.records.releases import Dialect, dialect
 from kafkagroups.records.serde import ControlType, Record, encode, encode_control_key, encode_end_transaction_marker
 from kafkagroups.records.wire import UUID
-from kafkagroups.repair.edited_log import EditedLog, KeyAndValue, Removed, find_topic_id
+from kafkagroups.repair.edited_log import EditedLog, KeyAndValue, Removed
 
 
 def plan_deletion(log: Log, group_id: str, dialect: Dialect) -> tuple[AnyGroup, list[KeyAndValue]]:
@@ -138,7 +138,8 @@ def _commit(log: EditedLog, group: str, partition: TopicPartition, offset: int, 
     if time_ms < 0:
         raise UsageError(f"the log has no timestamp: expected a time at the end of the commit of {group}: @MS")
     version = log.offset_value_version
-    topic_id = find_topic_id(log.open(), partition.topic) if version >= _FIRST_VERSION_WITH_TOPIC_ID else UUID.default
+    named = read_topic_names([log.open()]) if version >= _FIRST_VERSION_WITH_TOPIC_ID else ()
+    topic_id = [str(UUID.default), *(topic_id for topic_id, name in named if name == partition.topic)][-1]
     value = OffsetCommitValue(offset=offset, metadata="", commit_timestamp=time_ms, topic_id=topic_id)
     record = encode(Record(_OFFSET_RECORD_TYPE, OffsetCommitKey(group, *partition), value, version))
     what = f"group {group} commits offset {offset} of {_name(partition)} at {time_ms} ms (value version {version})"

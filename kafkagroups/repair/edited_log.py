@@ -22,7 +22,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kafkagroups.errors import BadBytes
-from kafkagroups.groups.replay import LogKeys, read_keys
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, LogRecord, encode_batch, record_count
 from kafkagroups.log.batches import Damage, parse_batch_at
 from kafkagroups.log.cleaner import CleanerConfig, Compaction, clean, copy_segment, list_segments, read_marker
@@ -30,18 +29,14 @@ from kafkagroups.log.folders import open_log
 from kafkagroups.log.segment_file import base_offset_of, segment_name
 from kafkagroups.log.segments import Log
 from kafkagroups.log.writer import LogWriter
-from kafkagroups.records.offset_commit import OffsetCommitValue
-from kafkagroups.records.releases import DEFAULT_DIALECT, Coordinator, Dialect, dialect
-from kafkagroups.records.serde import ControlType, decode, decode_end_transaction_marker
-from kafkagroups.records.wire import UUID
+from kafkagroups.records.releases import Coordinator, Dialect, dialect
+from kafkagroups.records.serde import ControlType, decode_end_transaction_marker
 from kafkagroups.records.written_versions import value_version
 
 KeyAndValue = tuple[bytes, bytes | None]
 _CLEANED = "cleaned"
 _OFFSET_RECORD_TYPE = b"\x00\x01"
 _GROUP_RECORD_TYPE = b"\x00\x02"
-_TOPIC_ID_TAG = b"\x01\x00\x10"
-"""What stands before the topic id at the end of an offset value: one tagged field, tag 0, 16 bytes."""
 NEWEST_OFFSET_VALUE_VERSION = 4
 COMMON_VALUE_VERSION = 3
 """The newest value version of an offset record that every Kafka version since 2.1 reads."""
@@ -288,20 +283,3 @@ class LogFacts:
         if self.offset_value_version is not None:
             return self.offset_value_version
         return 1 if self.has_old_values and not self.has_new_groups else COMMON_VALUE_VERSION
-
-
-def find_topic_id(log: Log, topic: str) -> str:
-    """The id of a topic in the newest offset record that has one; otherwise the zero id."""
-    keys = LogKeys(DEFAULT_DIALECT)
-    newest: LogRecord | None = None
-    for batch in log:
-        for _, key, record in read_keys(batch, keys):
-            if key.partition is None or key.partition.topic != topic or record.value is None:
-                continue
-            if record.value[-19:-16] == _TOPIC_ID_TAG:
-                newest = record
-    try:
-        value = decode(newest.key, newest.value).value if newest else None
-    except BadBytes:
-        value = None
-    return value.topic_id if isinstance(value, OffsetCommitValue) else str(UUID.default)

@@ -11,14 +11,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.groups.offsets import Fate, Orphan, TopicPartition
 from kafkagroups.groups.replay import CountBytes, LogKey, LogKeys, ignore_bytes, read_keys
+from kafkagroups.helpers import MAX_INT64
 from kafkagroups.history.fates import Fates, RecordFate, read_fate_table
+from kafkagroups.history.group_rules import list_recreated
 from kafkagroups.history.passes import refuse_foreign_log
+from kafkagroups.history.scan import count_logs
 from kafkagroups.loading.columns import columns_of
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import PYTHON, OpenTopic, create_observed_engine
@@ -89,7 +92,11 @@ def make_plan(topic: OpenTopic, selection: Selection, count_bytes: CountBytes = 
             planned.why = Why.LOAD_FAILED if group_id in failed_ids else _find_why(group_id, groups, planned)
         plan.groups[group_id] = planned
     if selection.topics:
-        _filter_topics(plan, selection.topics, path)
+        topics = {key.topic for group in plan.groups.values() for key in (*group.offsets, *group.left_out)}
+        selected = _match(topics, selection.topics, f"{path}: no topic of a planned group matches")
+        _leave_out(plan, topics - selected, Why.FILTERED)
+    if stop.until_time is not None:
+        _leave_out(plan, _find_recreated(topic, groups), Why.OLD_TOPIC)
     for group_id, new_id in selection.renames.items():
         if group_id not in plan.groups:
             raise UsageError(f"{path}: the plan has no group {group_id!r} to rename")
@@ -158,14 +165,25 @@ def _match(names: Collection[str], patterns: Sequence[str], refusal: str) -> set
     return selected
 
 
-def _filter_topics(plan: RescuePlan, patterns: Sequence[str], path: str) -> None:
-    topics = {key.topic for group in plan.groups.values() for key in (*group.offsets, *group.left_out)}
-    selected = _match(topics, patterns, f"{path}: no topic of a planned group matches")
+def _leave_out(plan: RescuePlan, topics: Collection[str], why: Why) -> None:
     for group in plan.groups.values():
-        for key in [key for key in group.offsets if key.topic not in selected]:
+        for key in [key for key in group.offsets if key.topic in topics]:
             offset = group.offsets.pop(key)
-            entry = LeftOut(Why.FILTERED, offset.offset, offset.partition, offset.record_offset)
-            _add_left_out(group.left_out, key, entry)
+            _add_left_out(group.left_out, key, LeftOut(why, offset.offset, offset.partition, offset.record_offset))
+
+
+def _find_recreated(topic: OpenTopic, groups: Groups) -> set[str]:
+    """Return the topics that were created again after the time at which the load ends, as later records show."""
+    whole = replace(topic, stop=NO_STOP)
+    known, later = map(_list_topic_ids, (groups, whole.load()))
+    signs = (sign for _, sign, _ in list_recreated(count_logs(whole).recreated))
+    by_history = {sign.topic for sign in signs if (sign.time_ms or MAX_INT64) > (topic.stop.until_time or 0)}
+    return by_history | ({name for name, _ in known} & {name for name, _ in later - known})
+
+
+def _list_topic_ids(groups: Groups) -> set[tuple[str, str]]:
+    offsets = itertools.chain.from_iterable(parts.offsets.items() for _, parts in groups.parts())
+    return {(key.topic, offset.topic_id) for key, offset in offsets if offset.topic_id is not None}
 
 
 def _describe_origin(groups: Groups, selection: Selection, topic: OpenTopic) -> dict[str, Any]:

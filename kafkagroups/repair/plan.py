@@ -43,6 +43,7 @@ class Why(Enum):
     If there are several reasons for a topic partition, the first one counts.
 
     FILTERED: the topic does not match the patterns of topics.
+    OLD_TOPIC: the topic was created again after the time of the plan, so the offset is one of another topic.
     PENDING: the transaction of the commit is open, so it was not known yet whether the commit would take effect.
     ABORTED: the transaction of the commit was aborted, and no later record of the topic partition took effect.
     HIDDEN: a tombstone deleted the group. The broker kept the offset in memory, but did not return it.
@@ -55,6 +56,7 @@ class Why(Enum):
     """
 
     FILTERED = "filtered"
+    OLD_TOPIC = "old topic"
     PENDING = "pending"
     ABORTED = "aborted"
     HIDDEN = "hidden"
@@ -96,8 +98,8 @@ class GroupPlan(Struct, kw_only=True, forbid_unknown_fields=True):
     """The plan of one group, whose id in the other cluster is `to`.
 
     `type` and `state` are those of `load --json`; `why` says why the broker did not have the group. `offsets` are
-    exactly those that `load` returns, except those of other topics. `left_out` are the other commits: a topic-partition
-    can be in both, for example if a newer commit was pending.
+    exactly those that `load` returns, except those of other topics or of old ones. `left_out` are the other commits: a
+    topic-partition can be in both, for example if a newer commit was pending.
     """
 
     to: str

@@ -3,10 +3,14 @@
 import json
 import shutil
 
+import pytest
+
+from kafkagroups import TopicPartition
 from tests import cases
 from tests.captured import captured
 from tests.groups.test_load_crafted import ALL
 from tests.groups.test_load_runs import DATA
+from tests.history.logs import START, VERSIONS, Broker
 
 LOADED = [
     case
@@ -78,3 +82,28 @@ def test_a_log_whose_folder_has_no_number(tmp_path, run):
     shutil.copytree(partition, tmp_path / "copy")
     _, out, _ = run("diff", partition, tmp_path / "copy")
     assert "Only b has these partitions: one without a number.\n" in out
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_deletions_between_two_moments_are_named(version, tmp_path, run):
+    """Each request of a broker of this version deletes what was committed (OffsetDelete), so the log has a tombstone
+    for each: two of orders-1, and one of orders-0, which was committed again.
+    """
+    broker = Broker(tmp_path, version)
+    partitions = [TopicPartition("orders", number) for number in range(3)]
+    broker.commit({0: 100, 1: 100, 2: 100}, seconds=60)
+    broker.coordinator.offset_delete("app", partitions[:2])
+    broker.commit({0: 150, 1: 110}, seconds=1)
+    broker.coordinator.offset_delete("app", partitions[1:])
+    broker.logs.close()
+    options = ("--since-time", str(START), "--kafka", version)
+    status, out, _ = run("diff", tmp_path, *options)
+    rows = [" ".join(line.split()) for line in out.splitlines() if " orders-" in line]
+    assert status == 0 and rows == [
+        "app orders-0 offset 100 → 150; deleted in between (0:3)",
+        "app orders-1 100 → none; deleted in between (0:4, 0:7)",
+        "app orders-2 100 → none",
+    ]
+    _, out, _ = run("diff", tmp_path, *options, "--json")
+    deleted = {"orders-0": {"b": [[0, 3]]}, "orders-1": {"b": [[0, 4], [0, 7]]}, "orders-2": {"b": [[0, 8]]}}
+    assert json.loads(out)["deleted"] == {"app": deleted}

@@ -147,3 +147,24 @@ def test_a_large_group_shows_only_the_positions_that_stand_still(tmp_path, run):
     assert table.count("t-") == 1 and "29 more positions: --all shows all of them." in table
     _, out, _ = run("timeline", path, "--group", "g", "--all")
     assert out.partition("Positions at the end of the log")[2].count("t-") == 30
+
+
+def test_a_pause_of_less_than_a_minute_is_marked_and_an_idle_partition_is_not(tmp_path, run):
+    """t-0 moves every 2 s, and then pauses for 30 s while t-1 moves on: more than three of its usual pauses, and more
+    than two intervals of auto.commit.interval.ms (5 s). t-2 moves every 12 s, and t-3 has no new records.
+    """
+    moves = {0: range(0, 60, 2), 1: range(0, 90, 2), 2: range(-60, 80, 12)}
+    idle = commit_record(7, 3, time=START - 60_000)
+    batches = [(-60_000, [*classic_group(), idle])]
+    for second in range(-60, 90):
+        moved = [partition for partition in moves if second in moves[partition]]
+        records = [commit_record(1000 + second, partition, time=START + 1000 * second) for partition in moved]
+        batches += [(1000 * second, records)] if records else []
+    path = write_batches(tmp_path, batches)
+    positions = kg.timeline(path, "g").positions
+    assert [str(each.topic_partition) for each in positions if each.pauses] == ["t-0"]
+    assert not any(each.stands_still for each in positions)
+    text = " ".join(run("timeline", path, "--group", "g")[1].split())
+    said = "last move 2023-11-14 22:14:18 UTC, no commit since, now assigned to m1 (10.0.0.1)."
+    assert "? so far for less than a minute)" in text and "? t-0: 1058 (7:" in text and said in text
+    assert "standing_still" not in run("timeline", path, "--group", "g", "--json")[1]

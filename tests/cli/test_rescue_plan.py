@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 
 import kafkagroups as kg
-from tests.handmade import commit_record, write_batches, write_segment
+from tests.captured import captured
+from tests.handmade import START, commit_record, write_batches, write_segment
 
 DATA = "data/harbour/4.3.1"
 
@@ -84,3 +85,30 @@ def test_a_planned_offset_below_that_of_another_partition_is_named(run, tmp_path
     assert "billing orders-0 other partition 55 40" in " ".join(out.split())
     _, out, _ = run("rescue", "plan", DATA)
     assert "can repeat records" not in " ".join(out.split())
+
+
+def test_offsets_of_a_topic_that_was_created_again_later_are_left_out(run):
+    """A real broker of 3.9.2: shop.orders was created again at 09:52:30 (README.md of the captured incidents)."""
+    log = captured("incidents") / "incidents" / "recreated"
+    options = ("--kafka", "3.9.2", "--until-time")
+    for engine in ("python", "auto"):
+        _, out, _ = run("rescue", "plan", log, *options, "2026-11-30T09:52", "--json", "--engine", engine)
+        groups = json.loads(out)["groups"].values()
+        assert {key.rpartition("-")[0] for group in groups for key in group["offsets"]} == {"shop.stock", "shop.clicks"}
+        left_out = [(key[:-2], each["why"]) for group in groups for key, each in group["left_out"].items()]
+        assert left_out == [("shop.orders", "old topic")] * 12
+    _, out, _ = run("rescue", "plan", log, *options, "2026-11-30T09:52")
+    text = " ".join(out.split())
+    assert "order-notify shop.orders-0 old topic 258 - 60" in text
+    assert "old topic: the log shows that the topic was created again after --until-time" in text
+    _, out, _ = run("rescue", "plan", log, *options, "2026-11-30T09:53:28")
+    assert "old topic" not in out and all(f" {offset}\n" in out for offset in (244, 279, 281, 284))
+
+
+def test_another_topic_id_shows_a_new_topic_whoever_commits_it(tmp_path):
+    """A topic that is created again has another id (KIP-516), here in the later commit of another group."""
+    ids = ("5uQ2SNmWReyximm-_39NHQ", "BblvQal6RcSV5OeUtKizDQ")
+    commits = [commit_record(9, topic_id=ids[0]), commit_record(2, group="h", topic_id=ids[1], time=START + 1000)]
+    log = write_batches(tmp_path, [(1000 * number, [commit]) for number, commit in enumerate(commits)])
+    plan = kg.plan_rescue(log, until_time=START).groups["g"]
+    assert not plan.offsets and [each.why.value for each in plan.left_out.values()] == ["old topic"]

@@ -3,10 +3,11 @@
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.coordinator import OffsetCommit, TopicPartition
+from kafkagroups.coordinator import ConsumerProtocolConsumer, OffsetCommit, TopicPartition
 from tests.captured import captured
+from tests.groups.test_load_runs import DATA
 from tests.handmade import classic_member, commit_record, generation, write_batches
-from tests.history.logs import ENGINES, MINUTE, SECOND, VERSIONS, Broker, find
+from tests.history.logs import ENGINES, MINUTE, SECOND, START, VERSIONS, Broker, find
 
 TOPIC_ID = "Jlm7tiTSTTyzsN-NaMyQPQ"
 
@@ -159,9 +160,9 @@ def test_a_member_that_keeps_a_partition_for_a_minute_is_found(tmp_path):
         broker.clock.advance(3 * SECOND)
     broker.commit({0: 5}, "other")
     (finding,) = broker.find("unrevoked_partition")
-    assert finding.group == "app" and finding.topic_partition.startswith(f"{TOPIC_ID}-")
-    assert f"has to give back {TOPIC_ID}-" in finding.what and "or 5 min after a load" in finding.what
-    assert finding.what.endswith(f"Until then, it keeps {TOPIC_ID}-0, {TOPIC_ID}-1.")
+    assert finding.group == "app" and finding.topic_partition.startswith("orders-")
+    assert "has to give back orders-" in finding.what and "or 5 min after a load" in finding.what
+    assert finding.what.endswith("Until then, it keeps orders-0, orders-1.")
 
 
 def test_a_partition_that_nobody_has_is_found_although_the_group_subscribes_to_its_topic(broker):
@@ -267,3 +268,40 @@ def test_a_member_that_left_and_one_that_timed_out_look_alike(broker, ends):
     broker.poll(first, times=20)
     (event,) = [each for each in broker.timeline().events if each.members_left and "loader-2" in each.what]
     assert "loader-2 is gone (left, or timed out)" in event.what
+
+
+def test_who_had_the_partitions_stands_before_a_deletion(tmp_path, run):
+    """The members of a consumer group get their partitions one after another, in routine heartbeats (KIP-848), so the
+    text without --all says who has what where it matters. The expected owners are those that the coordinator answers.
+    """
+    broker = Broker(tmp_path, "4.3.1", topics={"orders": 4}, topic_ids={"orders": TOPIC_ID})
+    shared = (("orders",), {"orders": 4}, "uniform")
+    a, b = (ConsumerProtocolConsumer(broker.coordinator, "app", name, *shared) for name in ("a", "b"))
+    broker.poll(a, times=2, commits=True)
+    broker.poll(a, b, times=8, commits=True)
+    owned = [f"{name} has {', '.join(map(str, sorted(each.assignment)))}" for name, each in (("a", a), ("b", b))]
+    broker.coordinator.partitions_deleted([TopicPartition("orders", number) for number in range(4)])
+    events = broker.timeline().events
+    (assignment,) = [event for event in events if event.event == "assignment"]
+    assert assignment.what == f"By then, {owned[0]}; {owned[1]}." and len(a.assignment) == len(b.assignment) == 2
+    assert events[events.index(assignment) + 1].event == "offset_deleted"
+    assert assignment.what in " ".join(run("timeline", tmp_path, "--group", "app")[1].split())
+    assert not any(event.event == "assignment" for event in kg.timeline(tmp_path, "app", all=True).events)
+
+
+def test_a_topic_is_named_by_a_later_record_of_another_group(tmp_path, run):
+    """Assignments of newer groups have the id of a topic, and commits have both since Kafka 4.1."""
+    broker = Broker(tmp_path, "4.3.1", topics={"orders": 4}, topic_ids={"orders": TOPIC_ID})
+    consumer = ConsumerProtocolConsumer(broker.coordinator, "app", "a", ("orders",), {"orders": 4}, "uniform")
+    broker.poll(consumer, times=2)
+    broker.commit({0: 7}, "other")
+    broker.logs.close()
+    for stop in ((), ("--until-time", str(START + SECOND))):
+        assert "assigned: orders: 0-3" in run("load", tmp_path, *stop)[1]
+        text = " ".join(run("timeline", tmp_path, "--group", "app", *stop)[1].split())
+        assert "a has orders-0, orders-1, orders-2 and 1 more." in text and TOPIC_ID not in text
+
+
+def test_a_topic_that_only_a_share_group_names(run):
+    """The log of a 4.3.1 broker (harbour): record type 15 of the group tasters has the id and the name of stock."""
+    assert "assigned: stock: 0\n" in run("load", DATA / "4.3.1", "--group", "tasters")[1]

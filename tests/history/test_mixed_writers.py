@@ -30,12 +30,22 @@ def test_rules_that_are_older_than_the_records_are_named(command, folder, kafka,
     assert line in text if line else "written by Kafka" not in text
 
 
-def test_a_history_of_several_releases_is_named(tmp_path):
+@pytest.mark.parametrize(("folder", "kafka"), [("4.3.1", "3.9.2"), ("4.3.1", "4.3.1"), ("3.9.2", "4.3.1")])
+def test_stats_warns_of_records_that_are_newer_than_its_rules(folder, kafka, run):
+    """The same source. No log of the shop was written by several releases."""
+    text = " ".join(run("stats", DATA / folder, "--kafka", kafka)[1].split())
+    assert (f"Some records are newer than Kafka {kafka}, whose rules can misread" in text) == (folder > kafka)
+    assert "Several Kafka versions wrote" not in text
+
+
+def test_a_history_of_several_releases_is_named(tmp_path, run):
     """Value version 1 without an expire timestamp ends with Kafka 2.0, version 4 begins with 4.1."""
     path = write_each(tmp_path, [commit(number, START, version=4 if number else 1) for number in range(2)])
     writers = kg.timeline(path, "g").writers
     assert writers == kg.explain(path, "g").writers
     assert writers.startswith("Several Kafka versions wrote these records (0.9 or newer).") and "4.3.1" in writers
+    text = " ".join(run("stats", path)[1].split())
+    assert "Several Kafka versions wrote this log. The rules of Kafka 4.3.1 tell what is live in all of it." in text
     older = kg.timeline(path, "g", coordinator="classic", kafka="3.9.2").writers
     assert "written by Kafka 4.1 or newer, and not by one that the rules of Kafka 3.9.2 fit" in older
 

@@ -193,6 +193,21 @@ def test_a_deletion_that_a_later_commit_undoes_is_not_healed(write, say):
     assert {"back:", "deleted", "wrote", "again"} <= {*words} and "healed:" not in words
 
 
+def test_a_deletion_on_both_replicas_is_not_one_deletion(write, say, monkeypatch):
+    """Each replica has its own tombstones after the fork, and b has deleted loyal-0 twice."""
+    start = write("start", [(0, ("loyal-0", 64, "alerts"), ("loyal-1", 65, "alerts"))])
+    end = end_of(start)
+    a = write("a", [(0, ("loyal-0", None, "alerts"), ("loyal-1", None, "alerts"))], start)
+    b = write("b", [(2, ("loyal-0", None, "alerts")), (2, ("loyal-0", 66, "alerts"), ("loyal-1", 70, "alerts"))], start)
+    with LogWriter(b) as writer:
+        writer.append(encode(writer.next_offset, [("loyal-0", None, "alerts")], 2))
+    monkeypatch.setenv("COLUMNS", "300")
+    text = say(a, b)
+    both = f"none on both, 64 before the fork; deleted on a (9:{end}) and on b (9:{end}, 9:{end + 3})"
+    assert f"alerts loyal-0 {both} healed: the same on a and b" in text
+    assert "alerts loyal-1 none → 70 back: a deleted it, and b wrote it again" in text
+
+
 @pytest.mark.parametrize("control_type", [1, 0])
 def test_a_lost_marker_is_not_healed(write, say, control_type):
     """Only a has the marker, so the commit of producer 7 hangs on b."""

@@ -32,6 +32,7 @@ EVENTS = {
     "gap",
     "epoch",
     "standing_still",
+    "assignment",
     "storm",
 }
 FIELDS = [
@@ -269,15 +270,6 @@ def test_who_joined_is_unknown_if_the_earlier_generations_are_gone():
     ]
     assert [member[:2] for member in before["members_joined"]] == ["m4"]
     assert after["members_joined"] == [] and "who joined is unknown" in after["what"]
-
-
-def test_the_frame_has_the_events():
-    """A row for each event, in the same order, with whole numbers."""
-    result = kg.timeline(DATA / "3.9.2", "fraud-check", coordinator="classic")
-    frame = result.events_frame()
-    assert frame["event"].tolist() == [event.event for event in result.events]
-    assert frame["to"].tolist() == [event.to_offset for event in result.events]
-    assert list(kg.timeline(DATA / "3.9.2", "nobody").events_frame().columns) == list(frame.columns)
 
 
 @pytest.mark.parametrize("version", ["1.0.1", "3.9.2", "4.3.1"])

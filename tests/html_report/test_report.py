@@ -27,6 +27,8 @@ ALLOWED = {
     "h3": {"id"},
     "td": {"data-label"},
     "th": {"scope"},
+    "svg": {"role", "viewbox", "preserveaspectratio", "aria-label"},
+    "rect": {"x", "y", "width", "height"},
 }
 ALLOWED |= {tag: {"class"} for tag in ("section", "p", "span", "dl")}
 PLAIN = (
@@ -281,10 +283,36 @@ def test_a_damaged_and_a_failing_log_show_what_is_lost(tmp_path, run):
         assert group in text
 
 
-def test_two_paths_can_be_replicas():
-    """`diff` compares them (tests/history/test_replicas.py)."""
-    text = check(kg.report([ELECTION / "old-leader", ELECTION / "new-leader"]).html).text
-    assert f"kafkagroups diff {ELECTION / 'old-leader'} {ELECTION / 'new-leader'} " in text
+def test_two_replicas_that_fork_are_compared(tmp_path, run):
+    """An unclean election of real brokers (tests/history/test_replicas.py says what they answered and truncated).
+
+    The page has the text of `diff`; that of two clusters has none.
+    """
+    paths = [ELECTION / "old-leader", ELECTION / "new-leader"]
+    out = tmp_path / "report.html"
+    assert run("report", *paths, "--out", out)[0] == 0
+    text = check(out.read_text(encoding="utf-8")).text
+    assert f"kafkagroups diff {paths[0]} {paths[1]} " in text
+    assert run("diff", *paths)[1] in text and "b is the newer replica: its last leader epoch is 2." in text
+    assert "lost: only a has it (record 7)" in text and "healed, now record 5 on b" in text
+    assert run("report", DATA / "3.9.2", DATA / "4.3.1", "--out", out)[0] == 0
+    text = check(out.read_text(encoding="utf-8")).text
+    assert "kafkagroups diff" in text and "the replicas fork" not in text and "lost:" not in text
+
+
+def test_the_activity_has_a_column_for_each_part_of_the_time(tmp_path):
+    """48 minutes in 48 parts: one commit in the first minute, and three in the last one."""
+    minutes = [0, 47, 47.5, 48 - 1 / 60_000]
+    path = write_commits(tmp_path, [("g", 0, number, round(60_000 * minute)) for number, minute in enumerate(minutes)])
+    html = kg.report(path).html
+    check(html)
+    columns = re.findall('<rect x="([0-9]+)" y="[0-9.]+" width="9" height="([0-9.]+)">\\s*<title>(.*?)</title>', html)
+    assert len(columns) == 48 and [(x, height[:5], said) for x, height, said in columns if float(height)] == [
+        ("0", "33.33", f"From {format_time(START)}: 1.0 records per minute"),
+        ("470", "100.0", f"From {format_time(START + 47 * 60_000)}: 3.0 records per minute"),
+    ]
+    assert "at most 3.0" in html
+    assert "at most 0.0, from - to -." in " ".join(kg.report(write_commits(tmp_path / "empty", [])).html.split())
 
 
 def test_several_paths_are_several_logs_and_bad_ones_are_named(tmp_path, run):

@@ -30,7 +30,9 @@ _SIZE = 12
 _SMALL = 11
 # A step shows the time that passes, then the request, then what the coordinator does, and what its response changes.
 _PASS_S = 0.1
-_DONE_S, _ANSWERED_S, _CHANGED_S = 0.05, 0.6, 0.8
+_DONE_S = 0.05
+_ANSWERED_S = 0.6
+_CHANGED_S = 0.8
 _HUES = dict(zip(MEMBERS, ("kind-0", "kind-5"), strict=True))
 _LEGEND = (
     Box("sign of life", 0, 0, 10, 10, hue="kind-0", is_solid=True),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from functools import partial
 from itertools import accumulate, groupby, pairwise
 from typing import Any, NamedTuple
 
@@ -26,18 +26,15 @@ _WIRE_TOP = 192
 _STATE_TOP = 220
 _LOG_TOP = 264
 _HEIGHT = 286
-_SIZE = 12
 _SMALL = 11
 # A step shows the time that passes, then the request, then what the coordinator does, and what its response changes.
 _PASS_S = 0.1
-_DONE_S = 0.05
 _ANSWERED_S = 0.6
 _CHANGED_S = 0.8
 _HUES = dict(zip(MEMBERS, ("kind-0", "kind-5"), strict=True))
 _LEGEND = (
     Box("sign of life", 0, 0, 10, 10, hue="kind-0", is_solid=True),
     Box(f"session of {SESSION_S} s", 0, 0, 18, 14, tone=Tone.MUTED, is_dashed=True),
-    Box("nobody reads", 0, 0, 18, 14, tone=Tone.ERROR),
 )
 _SQUEEZE = 0.73
 
@@ -61,9 +58,9 @@ _NARROW = (
     Part(_LEFT, 260, _LEFT + 276, _HEIGHT, (64, 340)),
 )
 _STATES = {"PreparingRebalance": ("join",), "CompletingRebalance": ("sync",), "Stable": ("Stable", "✓")}
-_ANSWERS = {"MEMBER_ID_REQUIRED": ("an id", "id"), "REBALANCE_IN_PROGRESS": ("rebalance ✗", "✗")}
+_ANSWERS = {"MEMBER_ID_REQUIRED": "an id", "REBALANCE_IN_PROGRESS": "rebalance ✗"}
 _WAITS = {"JoinGroup waits": "waits for others", "SyncGroup waits": "waits for leader", "only an id": "only an id"}
-_SHORT = {"waits for others": "join", "waits for leader": "sync"}
+_SHORTER = {"waits for others": ("for others", "others", "join"), "waits for leader": ("for leader", "leader", "sync")}
 _NO_READERS = {"Empty": "the group is empty", "Dead": "the group does not exist"}
 _NOBODY = "nobody"
 _DEATH = re.compile(r"\s*(?P<member>billing-[12])\s+at\s+(?P<second>[0-9]{1,3})\s*")
@@ -89,40 +86,35 @@ class RebalanceLanes(Figure):
 def _make_content(deaths: Sequence[Death | None]) -> Content:
     stories = list(map(run_group, deaths))
     events = tuple(f"event {number}" for number in range(1, max(map(len, stories)) + 1))
-    moments_of_death = [
-        next((n for n, each in enumerate(story) if " dies: " in each.action), None) for story in stories
-    ]
-    names = tuple(map(_name_death, stories, moments_of_death))
-    jumps = tuple(None if moment is None else ("event", moment) for moment in moments_of_death)
+    died = [next((n for n, each in enumerate(story) if " dies: " in each.action), None) for story in stories]
+    names = tuple(map(_name_death, stories, died))
+    jumps = tuple(None if moment is None else ("event", moment) for moment in died)
     controls = (
         Control("event", "event", events, initial=14),
         Control("death", "death", names, is_sequence=False, jumps=jumps, is_answer=True),
         Control("failover", "the coordinator", ("stays", "dies after this event"), is_sequence=False),
     )
 
-    def draw(step: int, number: int, failover: int) -> Scene:
-        return _draw(stories[number], step, is_failover=failover == 1)
-
     title = f"A rebalance of billing (sessions of {SESSION_S} seconds)"
     others = {"free_input": FreeInput("place a death", "billing-1 at 9"), "narrow": _NARROW, "legend": _LEGEND}
-    return Content.draw(title, _HEIGHT, controls, draw, **others)
+    return Content.draw(title, _HEIGHT, controls, partial(_draw, stories), **others)
 
 
-def _name_death(story: list[Moment], moment_of_death: int | None) -> str:
-    if moment_of_death is None:
+def _name_death(story: list[Moment], died: int | None) -> str:
+    if died is None:
         return "no one dies"
-    moment = story[moment_of_death]
-    return f"{moment.action.partition(':')[0]} at {moment.time_s:g} s"
+    return f"{story[died].action.partition(':')[0]} at {story[died].time_s:g} s"
 
 
-def _draw(story: list[Moment], step: int, *, is_failover: bool) -> Scene:
+def _draw(stories: Sequence[list[Moment]], step: int, number: int, failover: int) -> Scene:
+    story = stories[number]
     is_past_end = step >= len(story)
     moments = story[: step + 1]
     moment = moments[-1]
     phases = [_list_phases(number, moments) for number in range(len(MEMBERS))]
     text = [f"time: second {moment.time_s:g}", f"event: {moment.action}"]
     caption = "After this, nothing changes any more." if is_past_end else moment.explanation
-    if is_failover:
+    if failover:
         marks = _draw_failover(moment)
         is_safe = moment.lost.startswith("nothing")
         fact = f"a crash loses {'nothing' if is_safe else 'what is only in memory'}"
@@ -148,9 +140,8 @@ def _draw(story: list[Moment], step: int, *, is_failover: bool) -> Scene:
 
 def _find_readers(moment: Moment, phases: Sequence[str]) -> tuple[str, ...]:
     """Return who reads each partition: no one has to if the group has no members."""
-    absent = "" if moment.state in _NO_READERS else _NOBODY
     readers = {number: name for name, phase in zip(MEMBERS, phases, strict=True) for number in phase.split()}
-    return tuple(readers.get(str(partition), absent) for partition in range(3))
+    return tuple(readers.get(str(partition), "" if moment.state in _NO_READERS else _NOBODY) for partition in range(3))
 
 
 def _tell_readers(scale: _Scale, moment: Moment) -> tuple[str, Tone]:
@@ -160,13 +151,11 @@ def _tell_readers(scale: _Scale, moment: Moment) -> tuple[str, Tone]:
     ends = [span.seconds for gaps in scale.gaps for span in gaps[-1:] if span.start + span.seconds == moment.time_s]
     unread = [f" orders-{number}" for number, name in enumerate(names) if name == _NOBODY]
     if unread:
-        is_each = len(unread) == len(names)
-        seconds = min(ends) if is_each else max(ends)
-        return f"nobody reads{'' if is_each else ','.join(unread)}" + f", for {seconds:g} s so far" * (
-            seconds > 0
-        ), Tone.ERROR
+        which = "" if len(unread) == len(names) else ",".join(unread)
+        length = f", for {min(ends):g} s so far" * (min(ends) > 0)
+        return f"nobody reads{which}{length}", Tone.ERROR
     who = f"{names[0]} reads all partitions" if len(set(names)) == 1 else "both members read"
-    return who + f", after {max(ends, default=0):g} s without a reader" * bool(ends), Tone.LIVE
+    return f"{who}, after {max(ends):g} s without a reader" if ends else who, Tone.LIVE
 
 
 def _name_state(moment: Moment) -> str:
@@ -186,9 +175,7 @@ def _draw_story(scale: _Scale, moments: list[Moment], phases: Sequence[Sequence[
     yield from _draw_axis(scale)
     if len(moments) == 1 or len(moments[-2].events) < len(moments[-1].events):
         yield from _draw_messages(scale, moments[-1].events)
-    is_new = _has_appended(moments)
-    count = len(moments[-1].written)
-    yield from _draw_log(moments[-1], count - 1 if is_new else count, Tone.NEW, "coordinator")
+    yield from _draw_log(moments[-1], len(moments[-1].written) - _has_appended(moments), Tone.NEW, "coordinator")
 
 
 class _Span(NamedTuple):
@@ -210,8 +197,8 @@ class _Scale:
         self.span_s = story[-1].time_s + 0.6
         self.now_x = self.find_x(self.now_s) + _NOW
         self.readers = readers
-        spans = [self.list_spans(column) for column in zip(*readers, strict=True)]
-        self.gaps = [[span for span in each if span.words == _NOBODY] for each in spans]
+        self.columns = [self.list_spans(column) for column in zip(*readers, strict=True)]
+        self.gaps = [[span for span in spans if span.words == _NOBODY] for spans in self.columns]
 
     def find_x(self, second: float) -> float:
         return _LEFT + second / self.span_s * _WIDTH
@@ -225,88 +212,86 @@ class _Scale:
         starts = [next(group) for _, group in groupby(by_second, by_second.__getitem__)]
         xs = [*map(self.find_x, starts), self.now_x]
         ends = [*starts[1:], self.now_s]
-        return [
-            _Span(by_second[start], start, end - start, x, right - x)
-            for start, end, (x, right) in zip(starts, ends, pairwise(xs), strict=True)
-        ]
+        rows = zip(starts, ends, pairwise(xs), strict=True)
+        return [_Span(by_second[start], start, end - start, x, right - x) for start, end, (x, right) in rows]
 
     def draw_bar(self, key: str, span: _Span, top: float, words: Sequence[str], **style: Any) -> Box:
         """Return a bar with the first of these words that fits. What begins now changes after the messages."""
         style = {"height": _ROW_HEIGHT, "delay": _CHANGED_S * (span.start == self.now_s), "size": _SMALL} | style
         lines = fit_words(span.width - 1, style["size"], *words) if span.width > _NOW + 1 else ()
-        style["size"] = style["size"] if lines else _SMALL
         short = "".join(fit_words(span.width * _SQUEEZE, min(style["size"], _SMALL), *words)) or " "
-        lines = lines or (" ",)
-        return Box(
-            f"{key} {span.start:g}", span.x, top, span.width, **style, lines=lines, short=short, duration=_PASS_S
-        )
+        style = {"lines": lines or (" ",), "short": short, "duration": _PASS_S, **style}
+        return Box(f"{key} {span.start:g}", span.x, top, span.width, **style)
 
 
 def _draw_axis(scale: _Scale) -> Iterator[Mark]:
     """The second of the event, and which seconds passed without one."""
-    yield Label("axis", _LEFT - 6, 12, "unread for", "end", Tone.MUTED, _SIZE)
+    yield Label("axis", _LEFT - 6, 12, "unread for", "end", Tone.MUTED)
     skipped = [pair for pair in pairwise(dict.fromkeys(scale.times)) if pair[1] - pair[0] > 2]
     for second in range(0, int(scale.span_s) + 1, 2):
         x = scale.find_x(second)
-        if abs(x - scale.now_x) > 26 and not any(before < second < after for before, after in skipped):
-            yield Label(f"second {second}", min(x + 5, WIDTH - 8), 12, str(second), "middle", Tone.MUTED, _SIZE)
+        if abs(x - scale.now_x) > 46 and not any(before < second < after for before, after in skipped):
+            yield Label(f"second {second}", min(x + 5, WIDTH - 8), 12, str(second), "middle", Tone.MUTED)
     for before, after in skipped:
         x = scale.find_x(before) + 14
         span = _Span("", before, after - before, x, scale.find_x(after) - x - 14)
         words = (f"{span.seconds:g} s pass", f"{span.seconds:g} s")
         yield scale.draw_bar("skip", span, 0, words, tone=Tone.DEAD, is_gone=True, height=16)
     x = scale.now_x
-    bottom = _STATE_TOP + _ROW_HEIGHT
-    yield Arrow("now", x, 16, x, bottom, Tone.NEW, has_head=False, duration=_PASS_S)
+    yield Arrow("now", x, 16, x, _STATE_TOP + _ROW_HEIGHT, Tone.NEW, has_head=False, duration=_PASS_S)
     frame = (min(max(x - 18, _LEFT), WIDTH - 36), 0, 36, 17)
     yield Box("clock", *frame, (f"{scale.now_s:g} s",), Tone.NEW, is_bold=True, duration=_PASS_S)
 
 
 def _draw_readers(scale: _Scale) -> Iterator[Mark]:
-    """The partitions that one member reads, or nobody, have one box together."""
+    """The partitions that one member reads at the same time, or nobody, have one box together: they are neighbours."""
     for number, gap in enumerate(scale.measure_gaps()):
         y = _PARTITIONS_TOP + _ROW_HEIGHT * number + 16
         tone = Tone.MUTED if gap == "0" else Tone.ERROR
         yield Label(f"partition {number}", _EDGE, y, f"orders-{number}")
         yield Label(f"unread {number}", _LEFT - 6, y, f"{gap} s", "end", tone, 13, is_bold=True, delay=_CHANGED_S)
-    for span in scale.list_spans(scale.readers):
-        for name, group in groupby(range(len(span.words)), span.words.__getitem__):
-            first, *others = group
-            top = _PARTITIONS_TOP + _ROW_HEIGHT * first
-            style: dict[str, Any] = {"height": _ROW_HEIGHT * (1 + len(others)), "hue": _HUES.get(name, "")}
-            words = [name]
-            if name == _NOBODY:
-                style |= {"tone": Tone.ERROR, "is_bold": True}
-                words = [f"nobody {span.seconds:g} s", f"{span.seconds:g} s"]
-            fitting = (size for size in (16, 15, 12) if others and fit_words(span.width - 3, size, words[-1]))
-            style["size"] = next(fitting, 12 if name == _NOBODY else 10)
-            bar = scale.draw_bar(f"reads {first}", span, top, words, **style)
-            is_stacked = name == _NOBODY and others and fit_words(span.width, bar.size, name)
-            yield replace(bar, lines=(name, words[-1])) if is_stacked else bar
+    rows: dict[_Span, list[int]] = {}
+    for number, spans in enumerate(scale.columns):
+        for span in spans:
+            rows.setdefault(span, []).append(number)
+    for span, numbers in rows.items():
+        name, _, seconds, _, width = span
+        style: dict[str, Any] = {"height": _ROW_HEIGHT * len(numbers), "hue": _HUES.get(name, "")}
+        words = [name]
+        if name == _NOBODY:
+            words = [f"nobody {seconds:g} s", f"{seconds:g} s"]
+            style |= {"tone": Tone.ERROR, "is_bold": True}
+        fitting = (size for size in (15, 12) if len(numbers) > 1 and fit_words(width - 3, size, words[-1]))
+        style["size"] = next(fitting, 12 if name == _NOBODY else 10)
+        if name == _NOBODY and len(numbers) > 1 and fit_words(width, style["size"], name):
+            style["lines"] = (name, words[-1])
+        if name:
+            top = _PARTITIONS_TOP + _ROW_HEIGHT * numbers[0]
+            yield scale.draw_bar(f"reads {numbers[0]}", span, top, words, **style)
 
 
 def _draw_states(scale: _Scale, moments: list[Moment]) -> Iterator[Mark]:
     yield Label("coordinator", _EDGE, _STATE_TOP + 15, "coordinator", is_bold=True)
-    yield Label(
-        "state", _LEFT + 3, _STATE_TOP + 36, _name_state(moments[-1]), tone=Tone.MUTED, size=_SMALL, delay=_DONE_S
-    )
+    name = _name_state(moments[-1])
+    yield Label("state", _LEFT + 3, _STATE_TOP + 36, name, tone=Tone.MUTED, size=_SMALL)
     tones = {"Stable": Tone.LIVE, "Empty": Tone.MUTED, "Dead": Tone.MUTED}
     for span in scale.list_spans([moment.state for moment in moments]):
-        tone = tones.get(span.words, Tone.WAIT)
-        delay = _DONE_S * (span.start == scale.now_s)
-        yield scale.draw_bar("state", span, _STATE_TOP, _STATES.get(span.words, (span.words,)), tone=tone, delay=delay)
+        style: dict[str, Any] = {
+            "tone": tones.get(span.words, Tone.WAIT),
+            "delay": 0,
+        }
+        yield scale.draw_bar("state", span, _STATE_TOP, _STATES.get(span.words, (span.words,)), **style)
 
 
 def _draw_failover(moment: Moment) -> Iterator[Mark]:
     """What is only in the memory is lost. What is in the log is in the memory of the next coordinator."""
     record = max(number for number, lines in enumerate(moment.written) if lines[0] != "commit")
     yield from _draw_log(moment, record, Tone.LIVE)
-    is_safe = moment.lost.startswith("nothing")
     lost = moment.lost.partition(", which")[0].replace("the ", "")
-    x = _find_record(record) + 24
+    x = _LEFT + 13 * record + 24
     yield Arrow("load", x, _LOG_TOP - 2, x, 216)
     for top, title, words in ((40, "lost with the memory", lost), (146, "loaded from the log", moment.loaded)):
-        is_gone = top == 40 and not is_safe
+        is_gone = top == 40 and not moment.lost.startswith("nothing")
         tone = Tone.ERROR if is_gone else Tone.LIVE
         yield Label(title, _LEFT + 3, top - 8, title, tone=tone, is_bold=True)
         for number, line in enumerate(re.split(", |: ", words)):
@@ -327,13 +312,7 @@ def _draw_lane(scale: _Scale, number: int, moments: list[Moment], phases: Sequen
     for span in scale.list_spans(phases):
         phase = span.words
         is_reader = phase[:1].isdecimal()
-        last = phase if is_reader else phase.removeprefix("waits ")
-        words = (
-            f"reads {phase}" if is_reader else phase,
-            last,
-            last.split()[-1] if phase else "",
-            _SHORT.get(phase, " "),
-        )
+        words = (f"reads {phase}", phase, phase.split()[-1]) if is_reader else (phase, *_SHORTER.get(phase, ()))
         tone = {"dead": Tone.ERROR, "joined": Tone.MUTED}.get(phase, Tone.PLAIN if is_reader else Tone.WAIT)
         style: dict[str, Any] = {"is_gone": phase == "dead", "hue": _HUES[name] if is_reader else "", "tone": tone}
         if phase:
@@ -352,13 +331,12 @@ def _draw_session(scale: _Scale, number: int, moments: list[Moment], *, is_dead:
     width = min(scale.find_x(max(ends, default=0)), _LEFT + _WIDTH) - left
     lane = moments[-1].lanes[number]
     if lane.status == "removed":
-        lines = ("✗ no sign for 10 s",)
-        yield Box(f"session {name}", left, y - 2, width, 16, lines, Tone.ERROR, _SIZE, is_bold=True)
+        words = ("✗ no sign for 10 s",)
+        yield Box(f"session {name}", left, y - 2, width, 16, words, Tone.ERROR, is_bold=True)
     elif lane.session_end_s is not None:
-        silence = min(scale.now_x - left, width)
         yield Box(f"session {name}", left, y, width, 12, tone=Tone.MUTED, is_dashed=True)
         style: dict[str, Any] = {"tone": Tone.ERROR if is_dead else Tone.PLAIN, "hue": _HUES[name]}
-        yield Box(f"silence {name}", left, y, silence, 12, duration=_PASS_S, **style)
+        yield Box(f"silence {name}", left, y, min(scale.now_x - left, width), 12, duration=_PASS_S, **style)
     for end_s in dict.fromkeys(ends):
         x = scale.find_x(end_s - SESSION_S) - 1
         yield Box(f"sign {name} {end_s:g}", x, y + 1, 10, 10, hue=_HUES[name], is_solid=True, delay=_CHANGED_S)
@@ -404,27 +382,20 @@ def _draw_messages(scale: _Scale, events: Sequence[Event]) -> Iterator[Mark]:
     chips = []
     if event.client:
         verb = event.request.split()[0].removesuffix(",").removesuffix("Group").removeprefix("Offset").lower()
-        verb = "assign ↓" if "assignments" in event.request else f"{verb} ↓"
-        chips = [(f"request {len(events)}", event.client, verb, verb)]
+        chips = [("request", event.client, "assign ↓" if "assignments" in event.request else f"{verb} ↓")]
         answers = [(event.client, event.response), *answers]
     for client, response in answers:
         words = response.partition(",")[0]
-        short = words.replace("generation", "gen").removeprefix("orders ")
-        long, short = _ANSWERS.get(words, (words, short))
-        chips.append((f"answer {len(events)} {client}", client, f"↑ {long}", f"↑ {short}"))
-    sizes = [
-        (measure_text(words, _SMALL) + 10, measure_text(short, _SMALL) / _SQUEEZE + 6) for *_, words, short in chips
-    ]
-    widths = list(map(max, sizes))
+        chips.append((f"answer {client}", client, f"↑ {_ANSWERS.get(words, words)}"))
+    widths = [measure_text(words, _SMALL) / _SQUEEZE + 6 for _, _, words in chips]
     # The chips before go at once, so no new one has the place of one of them.
-    x = min(max(scale.now_x - sum(widths[:1]), _LEFT), WIDTH - sum(widths) - 4 * len(widths)) + len(events) % 2 / 10
-    for (key, client, words, short), width in zip(chips, widths, strict=True):
+    left = min(max(scale.now_x - sum(widths[:1]), _LEFT), WIDTH - sum(widths) - 4 * len(widths)) + len(events) % 2 / 10
+    for (key, client, words), width in zip(chips, widths, strict=True):
         style: dict[str, Any] = {"origin": "coordinator", "delay": _ANSWERED_S}
-        if key.startswith("request"):
-            style = {"origin": f"name {client}"}
-        style |= {"hue": _HUES.get(client, ""), "short": short, "is_dashed": "✗" in words}
-        yield Box(key, x, _WIRE_TOP, width, 20, (words,), Tone.NEW, _SMALL, **style)
-        x += width + 4
+        style |= {"origin": f"name {client}", "delay": 0} if key == "request" else {}
+        style |= {"hue": _HUES.get(client, ""), "is_dashed": "✗" in words}
+        yield Box(f"{key} {len(events)}", left, _WIRE_TOP, width, 20, (words,), Tone.NEW, _SMALL, **style)
+        left += width + 4
 
 
 def _has_appended(moments: list[Moment]) -> bool:
@@ -434,14 +405,10 @@ def _has_appended(moments: list[Moment]) -> bool:
 def _draw_log(moment: Moment, told: int, tone: Tone, origin: str = "") -> Iterator[Mark]:
     """One record has words. The others are only counted. A new one comes from the request that it was written for."""
     yield Label("log title", _EDGE, _LOG_TOP + 14, "the log", size=13, is_bold=True, keeps_width=True)
-    x = _find_record(0)
+    x = float(_LEFT)
     for number, lines in enumerate(moment.written):
         words = (": ".join(lines),) if number == told else ()
-        width = measure_text(words[0], _SIZE) + 12 if words else 10
+        width = measure_text(words[0], 12) + 12 if words else 10
         style: dict[str, Any] = {"tone": tone, "is_bold": True, "origin": origin, "delay": _ANSWERED_S} if words else {}
-        yield Box(f"append {number}", x, _LOG_TOP, width, 20, words, size=_SIZE, **style)
+        yield Box(f"append {number}", x, _LOG_TOP, width, 20, words, **style)
         x += width + 3
-
-
-def _find_record(number: int) -> float:
-    return _LEFT + number * 13

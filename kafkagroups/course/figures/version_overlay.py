@@ -111,9 +111,8 @@ def _narrow_row(number: int, record: _Pair) -> Iterator[Part]:
     """
     top = number * _ROW_HEIGHT
     place = number * (_ROW_HEIGHT + 20 + _BLOCKS_HEIGHT)
-    fold = next(
-        x for x, _, fields in _list_columns(read_value(Reader(""), *record)) if find_name(fields[0]) == "metadata"
-    )
+    columns = _list_columns(read_value(Reader(""), *record))
+    fold = next(x for x, _, fields in columns if find_name(fields[0]) == "metadata")
     middle = top + _TOP - 2
     yield Part(0, top, 80, middle, (0, place))
     yield Part(80, top, NARROW_WIDTH, middle, (2, place + 20))
@@ -151,10 +150,6 @@ def _draw(records: Sequence[_Pair], reader: Reader, readings: Sequence[Reading],
         title = f"version {record.value_version}"
         first, _, last = describe_writers([writers_of(record)]).partition(" – ")
         writers = f"written by Kafka {first} to {last}" if last else f"written by Kafka {first} and newer"
-        marks += [
-            Label(f"title {number}", _LEFT, y + 15, title, is_bold=True),
-            Label(f"writers {number}", _LEFT + 78, y + 15, writers, tone=Tone.MUTED, size=11),
-        ]
         written = read_value(Reader(""), key, value)
         sides = _find_sides(written)
         marks += _draw_written(number, y + _TOP, record, value, written)
@@ -165,12 +160,12 @@ def _draw(records: Sequence[_Pair], reader: Reader, readings: Sequence[Reading],
         if is_done := cut >= _find_end(reading):
             tone, result = _describe_result(reading, wrong)
             results.append((record.value_version, reading, wrong))
-        left = WIDTH - _LEFT - _RESULT_WIDTH
+        middle = WIDTH - _LEFT - _RESULT_WIDTH / 2
         marks += [
-            Box(f"result {number}", left, y, _RESULT_WIDTH, 22, tone=tone),
-            Label(
-                f"result words {number}", left + _RESULT_WIDTH / 2, y + 15, result, "middle", tone, 13, is_bold=is_done
-            ),
+            Label(f"title {number}", _LEFT, y + 15, title, is_bold=True),
+            Label(f"writers {number}", _LEFT + 78, y + 15, writers, tone=Tone.MUTED, size=11),
+            Box(f"result {number}", middle - _RESULT_WIDTH / 2, y, _RESULT_WIDTH, 22, tone=tone),
+            Label(f"result words {number}", middle, y + 15, result, "middle", tone, 13, is_bold=is_done),
         ]
         text.append(f"{title}: {result}")
         read_y = y + _TOP + _BLOCK_HEIGHT + 3

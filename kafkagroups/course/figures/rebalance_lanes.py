@@ -90,7 +90,7 @@ def _make_content(deaths: Sequence[Death | None]) -> Content:
     names = tuple(map(_name_death, stories, died))
     jumps = tuple(None if moment is None else ("event", moment) for moment in died)
     controls = (
-        Control("event", "event", events, initial=14),
+        Control("event", "event", events, initial=13),
         Control("death", "death", names, is_sequence=False, jumps=jumps, is_answer=True),
         Control("failover", "the coordinator", ("stays", "dies after this event"), is_sequence=False),
     )
@@ -126,7 +126,7 @@ def _draw(stories: Sequence[list[Moment]], step: int, number: int, failover: int
         scale = _Scale(story, moments, readers)
         marks = _draw_story(scale, moments, phases)
         fact, tone = _tell_readers(scale, moment)
-        text += [f"orders-{number} is not read for: {gap} s" for number, gap in enumerate(scale.measure_gaps())]
+        text += [f"orders-{number} had no reader for: {gap} s" for number, gap in enumerate(scale.measure_gaps())]
         for number, name in enumerate(MEMBERS):
             if any(each.lanes[number].is_member for each in moments):
                 text.append(f"{name}: {_name_status(number, moments)}")

@@ -290,7 +290,8 @@ def _draw_failover(moment: Moment) -> Iterator[Mark]:
     lost = moment.lost.partition(", which")[0].replace("the ", "")
     x = _LEFT + 13 * record + 24
     yield Arrow("load", x, _LOG_TOP - 2, x, 216)
-    for top, title, words in ((40, "lost with the memory", lost), (146, "loaded from the log", moment.loaded)):
+    sides = ((40, "lost with the coordinator", lost), (146, "loaded by the next one from the log", moment.loaded))
+    for top, title, words in sides:
         is_gone = top == 40 and not moment.lost.startswith("nothing")
         tone = Tone.ERROR if is_gone else Tone.LIVE
         yield Label(title, _LEFT + 3, top - 8, title, tone=tone, is_bold=True)
@@ -332,7 +333,7 @@ def _draw_session(scale: _Scale, number: int, moments: list[Moment], *, is_dead:
     lane = moments[-1].lanes[number]
     if lane.status == "removed":
         words = ("✗ no sign for 10 s",)
-        yield Box(f"session {name}", left, y - 2, width, 16, words, Tone.ERROR, is_bold=True)
+        yield Box(f"session {name}", left, y - 2, width, 16, words, Tone.ERROR, is_bold=True, delay=_CHANGED_S)
     elif lane.session_end_s is not None:
         yield Box(f"session {name}", left, y, width, 12, tone=Tone.MUTED, is_dashed=True)
         style: dict[str, Any] = {"tone": Tone.ERROR if is_dead else Tone.PLAIN, "hue": _HUES[name]}

@@ -58,8 +58,7 @@ class Moment:
 
 def take_moment(life: GroupLife, state_before: GroupState, dead: str | None, *, is_death: bool = False) -> Moment:
     event = life.events[-1]
-    follower = start_follower(life.coordinator, life.group_id)
-    loaded = follower.manager.get_group(life.group_id)
+    loaded = start_follower(life.coordinator, life.group_id).manager.get_group(life.group_id)
     state, generation, members = life.read_state()
     removed = sorted(set(state_before[2]) - set(members))
     if is_death:

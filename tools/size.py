@@ -22,7 +22,7 @@ CEILINGS = {
     "(top)": 498,
     "cli": 2731,
     "coordinator": 5055,
-    "course": 6469,
+    "course": 6499,
     "engine": 2552,
     "groups": 2039,
     "history": 4782,

@@ -273,11 +273,13 @@ course.check("end_of_join", end_of_join)
 # %% [markdown]
 # ## All rows in one figure
 #
-# Here are all 20 rows. So that they fit, a session has **10 seconds** here, instead of 45. The first strip shows who reads, and the second one the state of the group. Each member has a lane, which shows what the member reads. While it waits, the lane says `for others` (after its JoinGroup) or `for the leader` (after its SyncGroup). Below are its signs of life. The last line is the log, with the record that the event appends.
+# Here are all 20 rows. So that they fit, a session has **10 seconds** here, instead of 45. At the top is who reads each partition, with the seconds for which nobody did. Each member has a lane, which shows what the member reads. While it waits, the lane says `for others` (after its JoinGroup) or `for the leader` (after its SyncGroup). Below are its signs of life.
+#
+# A request goes down to the coordinator, and each response goes up to the member that waits for it. The coordinator's lane has the state of the group: *join* is PreparingRebalance, *sync* is CompletingRebalance. The last line is the log, with the record that the event appends.
 #
 # Three questions:
 #
-# 1. When does nobody read?
+# 1. When does nobody read? And for how long, if a member dies?
 # 2. The dashed bar of a member shows how much of its session has passed. What sets it back to zero?
 # 3. Let the coordinator die after an event. After which events does the crash lose nothing?
 #

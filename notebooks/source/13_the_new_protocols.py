@@ -193,7 +193,7 @@ course.print_protocol_lines(loyalty, "loyalty", first_offset=15, last_offset=17)
 # %% [markdown]
 # ## The same log, record by record
 #
-# Which epoch rises first? When does `orders-2` have no owner?
+# Which epoch rises first? When does `orders-2` have no owner? A dashed partition shows where the partition will go.
 
 # %%
 # figure

@@ -222,6 +222,27 @@ def test_a_member_that_died_comes_back_with_a_failover():
     assert "billing-2-2" not in read_text(20, OTHER_AFTER_15, 1)["the next coordinator loads"]
 
 
+def test_each_second_without_a_reader_counts():
+    """Nobody reads in the join phases. A partition of a dead member waits for the end of its session, too."""
+    waits = [read_text(21, NO_DEATH)[f"orders-{number} had no reader for"] for number in range(3)]
+    assert waits == ["8 s", "8 s", "7 s"]
+    assert read_text(15, OTHER_AFTER_15)["orders-2 had no reader for"] == "7 s"
+    assert read_text(20, OTHER_AFTER_15)["orders-2 had no reader for"] == "21 s"
+    line = lanes().content.scenes[19, OTHER_AFTER_15, 0].lines[0]
+    assert line.text == "Second 26: billing-1 reads all partitions, after 14 s without a reader"
+
+
+def test_a_response_comes_from_the_coordinator():
+    """The leader's SyncGroup answers both members at once: 3.9's GroupCoordinator.propagateAssignment."""
+    marks = lanes().content.scenes[13, NO_DEATH, 0].marks
+    sent = {mark.key: (mark.lines, mark.origin) for mark in marks if mark.key.startswith(("request", "answer"))}
+    assert list(sent.values()) == [
+        (("assign ↓",), "name billing-1"),
+        (("↑ orders 0 1",), "coordinator"),
+        (("↑ orders 2",), "coordinator"),
+    ]
+
+
 def test_what_a_failover_loses_is_folded_until_the_coordinator_dies():
     assert not any("coordinator loads" in line for line in lanes().first_scene.text)
 
@@ -302,6 +323,15 @@ def test_a_partition_has_one_owner_in_every_scene():
         owned = [line for line in scene.text if " has: " in line or " must revoke: " in line]
         partitions = [line.partition(": ")[2] for line in owned]
         assert len(partitions) == len(set(partitions))
+
+
+def test_a_target_has_a_ghost_until_its_member_has_the_partition():
+    """orders-2 is the target of loyalty-2 from record 10 on, and its own with record 17."""
+    ghosts = [
+        [mark.key for mark in scene.marks if mark.key.startswith("ghost")] for scene in epochs().content.scenes.values()
+    ]
+    assert ["ghost loyalty-2 orders-2" in keys for keys in ghosts] == [False] * 8 + [True] * 7 + [False]
+    assert ghosts[-1] == []
 
 
 def test_the_group_epoch_is_never_below_the_assignment_epoch():

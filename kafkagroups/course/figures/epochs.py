@@ -34,14 +34,15 @@ _AXIS_WIDTH = 140
 _FREE_TOP = 24
 _MEMBER_TOP = 96
 _MEMBER_HEIGHT = 66
-_DELAY = 0.25
-"""The seconds until the record has come, and changes an assignment. The epochs come after twice as long."""
-_STATES = {0: ("Stable", Tone.LIVE), 1: ("must revoke", Tone.ERROR), 2: ("waits", Tone.WAIT)}
+_COLUMN_DELAY = 0.12
+_EPOCH_DELAY = 0.8
+"""The seconds until the epochs move, if a partition moves in the same step."""
+_STATES = {0: ("Stable", Tone.LIVE), 1: ("must revoke", Tone.WAIT), 2: ("waits", Tone.WAIT)}
 _REASON_BY_TYPE = {
-    3: "The group has changed, so the group epoch rises. The targets are still old.",
+    -1: "Nothing is loaded. Load the records of the group one by one. Its commits are left out.",
+    3: "The group has changed, so the group epoch rises to {0.group_epoch}. The targets are still old.",
     5: "The log now contains the subscription of a member.",
-    6: "All targets are computed for this group epoch. The members do not have them yet.",
-    7: "The coordinator has computed a target: the partitions that the member should have.",
+    6: "All targets are computed for group epoch {0.assignment_epoch}. The members do not have them yet.",
 }
 
 
@@ -75,21 +76,18 @@ class Epochs(Figure):
         partitions = sorted({each for member in last.members.values() for each in member.target})
         epochs = sorted({epoch for _, _, state in steps for epoch in _list_epochs(state)})
         shape = (list(last.members), partitions, epochs)
-        names = ["nothing is loaded", *(f"record {title.partition(':')[0]}" for _, title, _ in steps)]
-        states = [_State(0, 0, {}), *(state for _, _, state in steps)]
+        steps.insert(0, (-1, "nothing is loaded", _State(0, 0, {})))
+        places = ("nothing is loaded", *(f"record {title.partition(':')[0]}" for _, title, _ in steps[1:]))
 
         def draw(number: int) -> Scene:
-            state = states[number]
-            before = states[max(number - 1, 0)]
-            if not number:
-                caption = "Load the records of the group one by one. Its commits are left out."
-                return _draw(state, before, "Nothing is loaded", caption, shape)
-            record_type, title, _ = steps[number - 1]
+            record_type, title, state = steps[number]
+            before = steps[max(number - 1, 0)][2]
             told, _, reason = _explain(record_type, state, before).partition(". ")
-            return _draw(state, before, told.removesuffix("."), f"Record {title}. {reason}".strip(), shape)
+            caption = f"Record {title}. {reason}".strip() if number else reason
+            return _draw(state, before, told.removesuffix("."), caption, shape)
 
-        revokes = (n for n, state in enumerate(states) if any(member.revoking for member in state.members.values()))
-        controls = (Control("record", "step", tuple(names), initial=next(revokes, 0)),)
+        revokes = (n for n, step in enumerate(steps) if any(each.revoking for each in step[2].members.values()))
+        controls = (Control("record", "step", places, initial=next(revokes, 0)),)
         title = f"The epochs of the consumer group {group}"
         fold = _find_left(len(partitions))
         narrow = (Part(0, 0, fold, height, (0, 0)), Part(fold, 0, WIDTH, height, (0, height)))
@@ -117,13 +115,10 @@ def _read_state(group: ModernGroup, names: Names) -> _State:
     for member_id, member in group.members.items():
         target = group.targets.get(member_id)
         current = member.assignment
-        members[names.clients[member_id]] = _Member(
-            member.member_epoch,
-            -1 if current is None or member.state is None else member.state,
-            _list_partitions(current.assigned_partitions if current else [], names.topics),
-            _list_partitions(current.partitions_pending_revocation if current else [], names.topics),
-            _list_partitions(target.topic_partitions if target else [], names.topics),
-        )
+        held = (current.assigned_partitions, current.partitions_pending_revocation) if current else ([], [])
+        lists = (_list_partitions(each, names.topics) for each in (*held, target.topic_partitions if target else []))
+        state = -1 if current is None or member.state is None else member.state
+        members[names.clients[member_id]] = _Member(member.member_epoch, state, *lists)
     return _State(group.group_epoch, group.assignment_epoch, dict(sorted(members.items())))
 
 
@@ -162,17 +157,18 @@ def _draw(state: _State, before: _State, line: str, caption: str, shape: _Shape)
         if is_there:
             tokens.append((name, top + 12, member.epoch, before.members.get(name, _Member()).epoch))
             word, tone = _STATES.get(member.state, ("no state yet", Tone.MUTED))
-            marks.append(Box(f"state {name}", 4, top + 25, 82, 19, (word,), tone, 11, delay=_DELAY))
+            marks.append(Box(f"state {name}", 4, top + 25, 82, 19, (word,), tone, 11))
             text += [f"epoch of {name}: {member.epoch}", f"state of {name}: {word}"]
         held = {"has": member.current, "must revoke": member.revoking, "should have": member.target}
         text += [f"{name} {word}: {partition}" for word, partitions_of in held.items() for partition in partitions_of]
     for column, partition in enumerate(partitions):
         marks += _draw_partition(column, partition, state, dict(zip(members, tops, strict=True)))
+    delay = _EPOCH_DELAY * (_find_owners(state) != _find_owners(before))
     for name, top, epoch, old_epoch in tokens:
         tone = Tone.WAIT if epoch < state.group_epoch else Tone.LIVE
         tone = Tone.NEW if epoch != old_epoch else tone
         frame = (_find_token(epoch, epochs), top, _TOKEN_SIZE, _TOKEN_SIZE)
-        marks.append(Box(f"token {name}", *frame, (str(epoch),), tone, 14, is_bold=True, delay=2 * _DELAY))
+        marks.append(Box(f"token {name}", *frame, (str(epoch),), tone, 14, is_bold=True, delay=delay))
         marks.append(Label(f"epoch of {name}", _AXIS_LEFT - 4, top + 17, name, "end", is_bold=True))
     return Scene(tuple(marks), caption, tuple(text), lines=(Line(line),))
 
@@ -186,41 +182,48 @@ def _find_left(column: int) -> float:
 
 
 def _draw_cell(name: str, column: int, top: float, partition: str, member: _Member) -> Box:
-    """A cell is dashed unless the member should have the partition. Its lower lines are for the partition's chip."""
+    """The lower lines of a cell are for the partition's chip."""
     held = (member.revoking, member.current, member.target)
-    words = (("must go", Tone.ERROR), ("reads", Tone.PLAIN), ("target", Tone.WAIT))
+    words = (("must go", Tone.WAIT), ("reads", Tone.PLAIN), ("target", Tone.WAIT))
     word, tone = next((word for role, word in zip(held, words, strict=True) if partition in role), ("", Tone.MUTED))
-    style: dict[str, Any] = {"is_dashed": partition not in member.target, "delay": _DELAY}
-    lines = (word, "", "") if word else ()
-    return Box(f"cell {name} {partition}", _find_left(column), top, _CELL_WIDTH, _CELL_HEIGHT, lines, tone, **style)
+    frame = (_find_left(column), top, _CELL_WIDTH, _CELL_HEIGHT)
+    return Box(f"cell {name} {partition}", *frame, (word, "", "") if word else (), tone, is_hollow=not word)
+
+
+def _find_owners(state: _State) -> dict[str, str]:
+    members = state.members.items()
+    return {partition: name for name, member in members for partition in (*member.current, *member.revoking)}
 
 
 def _draw_partition(column: int, partition: str, state: _State, tops: Mapping[str, int]) -> Iterator[Mark]:
-    """The chip of a partition is in the row of the member that has it. An arrow shows where it has to go."""
+    """The chip of a partition is in the row of the member that has it. A dashed one waits in the row of its target."""
     left = _find_left(column)
-    middle = left + _CELL_WIDTH / 2
-    top = _FREE_TOP + 22
-    tone = Tone.PLAIN
+    yield Box(f"free {partition}", left, _FREE_TOP, _CELL_WIDTH, _CELL_HEIGHT, tone=Tone.MUTED, is_hollow=True)
+    owner = _find_owners(state).get(partition)
+    place = (left + 3, tops.get(owner or "", _FREE_TOP) + 22, _CELL_WIDTH - 6, 24, (partition,))
+    tone = Tone.LIVE if owner else Tone.PLAIN
+    if owner and partition in state.members[owner].revoking:
+        tone = Tone.WAIT
+        x = left + _CELL_WIDTH / 2
+        yield Arrow(f"revoke {partition}", x, tops[owner] - 1, x, _FREE_TOP + _CELL_HEIGHT + 1, Tone.WAIT)
+    style: dict[str, Any] = {"hue": partition, "delay": column * _COLUMN_DELAY}
     for name, member in state.members.items():
-        if partition in (*member.current, *member.revoking):
-            top = tops[name] + 22
-            tone = Tone.ERROR if partition in member.revoking else Tone.LIVE
-    yield Box(f"free {partition}", left, _FREE_TOP, _CELL_WIDTH, _CELL_HEIGHT, tone=Tone.MUTED, is_dashed=True)
-    if tone is Tone.ERROR:
-        head = _FREE_TOP + _CELL_HEIGHT + 1
-        yield Arrow(f"revoke {partition}", middle, top - 23, middle, head, Tone.ERROR, delay=_DELAY)
-    style: dict[str, Any] = {"is_dashed": tone is Tone.ERROR, "hue": partition, "delay": _DELAY}
-    yield Box(f"chip {partition}", left + 3, top, _CELL_WIDTH - 6, 24, (partition,), tone, 11, **style)
+        if partition in member.target and name != owner:
+            style |= {"is_dashed": True, "is_hollow": True, "origin": f"chip {partition}"}
+            yield Box(f"ghost {name} {partition}", left + 3, tops[name] + 22, *place[2:], Tone.WAIT, 11, **style)
+    yield Box(f"chip {partition}", *place, tone, 11, hue=partition, delay=column * _COLUMN_DELAY)
 
 
 def _explain(record_type: int, state: _State, before: _State) -> str:
-    if record_type != 8:
-        return _REASON_BY_TYPE.get(record_type, "")
+    if record_type in _REASON_BY_TYPE:
+        return _REASON_BY_TYPE[record_type].format(state)
     changed = [name for name, member in state.members.items() if member != before.members.get(name)]
     if not changed:
         return "Nothing changes in the memory."
     name = f"Member {changed[0]}"
     member = state.members[changed[0]]
+    if record_type == 7:
+        return f"The target of {changed[0]} is {', '.join(member.target)}. It is a plan: no partition moves yet."
     revoked = before.members.get(changed[0], member).revoking
     if member.revoking:
         return f"{name} must revoke {', '.join(member.revoking)} first. Its epoch does not rise yet."
@@ -228,5 +231,5 @@ def _explain(record_type: int, state: _State, before: _State) -> str:
         return f"Partition {', '.join(revoked)} has no owner: {changed[0]} has revoked it. The member's epoch rises."
     if member.state == 2:
         missing = ", ".join(sorted({*member.target} - {*member.current}))
-        return f"{name} has epoch {member.epoch}, and waits for {missing}. Another member still has it."
+        return f"{name} waits for {missing}, which another member still has. It already has epoch {member.epoch}."
     return f"{name} has epoch {member.epoch}, and all partitions of its target."

@@ -101,8 +101,10 @@ class _View(NamedTuple):
         return [(outcome, counts[outcome]) for outcome in _OUTCOMES if counts[outcome]]
 
     def _name_outcome(self, group: str) -> str:
+        if self.found is not None and self.found[group] is None:
+            return "nothing"
         if self.found is not None:
-            return "nothing" if self.found[group] is None else "old" if self.is_wrong(group) else "found"
+            return "old" if self.is_wrong(group) else "found"
         return "move" if self.step == 1 and len(set(self.homes[group])) > 1 else "groups"
 
     def list_commits(self, group: str) -> dict[int, int]:

@@ -1,57 +1,68 @@
-"""Lesson 06: who reads, and what two members wait for, on one time axis, and what a failover loses."""
+"""Lesson 06: who reads each partition, what two members and the coordinator do for it, and what a failover loses."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import accumulate, groupby, pairwise
-from textwrap import wrap
-from typing import Any
+from typing import Any, NamedTuple
 
-from kafkagroups.course.figures import marks as mark_tools
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput, Part
-from kafkagroups.course.figures.marks import KEY, Arrow, Box, Label, Line, Mark, Scene, Tone, fit_words, measure_text
+from kafkagroups.course.figures.marks import WIDTH, Arrow, Box, Label, Line, Mark, Scene, Tone, fit_words, measure_text
 from kafkagroups.course.figures.rebalance_moments import MEMBERS, SESSION_S, Death, Moment, run_group
 from kafkagroups.course.group_life import Event, format_count
 from kafkagroups.errors import UsageError
 
 _EDGE = 4
-_LEFT = 90
-_WIDTH = 466
-_EVENT_S = 0.2
-"""How far the events of the same second stand apart, as a part of the second's column."""
-_EVENT_WIDTH = 8
-_READERS_TOP = 2
-_STATE_TOP = 30
-_LANE_TOPS = (78, 132)
-_ROW_HEIGHT = 24
-_AXIS_BASE = 202
-_LOG_TOP = 216
-_BOTTOM = 242
-_HEIGHT = 264
-_SIZE = 12
+_LEFT = 96
+_WIDTH = WIDTH - _LEFT
+_NOW = 8
+"""The width of what has begun in this second."""
+_PARTITIONS_TOP = 22
+_LANE_TOPS = (98, 146)
+_ROW_HEIGHT = 22
+_WIRE_TOP = 192
+_STATE_TOP = 220
+_LOG_TOP = 264
+_HEIGHT = 286
 _SMALL = 11
-_GROW_S = 0.1
-"""With it, a bar grows while the line of the time moves."""
+# A step shows the time that passes, then the request, then what the coordinator does, and what its response changes.
+_PASS_S = 0.1
+_ANSWERED_S = 0.6
+_CHANGED_S = 0.8
 _HUES = dict(zip(MEMBERS, ("kind-0", "kind-5"), strict=True))
 _LEGEND = (
-    *(Box(name, *KEY, hue=hue) for name, hue in _HUES.items()),
     Box("sign of life", 0, 0, 10, 10, hue="kind-0", is_solid=True),
-    Box(f"session of {SESSION_S} s", *KEY, tone=Tone.MUTED, is_dashed=True),
-    Box("a request", *KEY, tone=Tone.NEW),
+    Box(f"session of {SESSION_S} s", 0, 0, 18, 14, tone=Tone.MUTED, is_dashed=True),
 )
-_SQUEEZE = 0.53
-# In a narrow column, the legend has two rows.
+_SQUEEZE = 0.73
+
+
+def _narrow_row(top: float, bottom: float, place: float) -> Iterator[Part]:
+    """Yield the parts of a lane in a narrow column, where its name and its status stand above it."""
+    yield Part(0, top, _LEFT, top + _ROW_HEIGHT, (0, place))
+    yield Part(0, top + _ROW_HEIGHT, _LEFT, bottom, (110, place + 3))
+    yield Part(_LEFT, top, WIDTH, bottom, (0, place + 20), _SQUEEZE)
+
+
 _NARROW = (
-    Part(0, 0, _LEFT, _AXIS_BASE + 6, (0, 0)),
-    Part(_LEFT, 0, _LEFT + _WIDTH + 4, _AXIS_BASE + 6, (_LEFT, 0), _SQUEEZE),
-    Part(0, _AXIS_BASE + 6, 340, _BOTTOM, (0, _AXIS_BASE + 6)),
-    Part(0, _BOTTOM, 314, _HEIGHT, (0, _BOTTOM)),
-    Part(314, _BOTTOM, mark_tools.WIDTH, _HEIGHT, (0, _HEIGHT)),
+    Part(0, 0, _LEFT, _PARTITIONS_TOP, (-28, 0)),
+    *(Part(0, _PARTITIONS_TOP + 22 * n, _LEFT, _PARTITIONS_TOP + 22 * (n + 1), (62 + 92 * n, -4)) for n in range(3)),
+    Part(_LEFT, 0, WIDTH, 94, (0, 20), _SQUEEZE),
+    *_narrow_row(94, 142, 114),
+    *_narrow_row(142, 190, 182),
+    Part(_LEFT, 190, WIDTH, 216, (0, 250), _SQUEEZE),
+    *_narrow_row(216, 260, 274),
+    Part(0, 260, _LEFT, _HEIGHT, (0, 340)),
+    Part(_LEFT, 260, _LEFT + 276, _HEIGHT, (64, 340)),
 )
-_STATES = {"PreparingRebalance": "Preparing", "CompletingRebalance": "Completing"}
+_STATES = {"PreparingRebalance": ("join",), "CompletingRebalance": ("sync",), "Stable": ("Stable", "✓")}
+_ANSWERS = {"MEMBER_ID_REQUIRED": "an id", "REBALANCE_IN_PROGRESS": "rebalance ✗"}
 _WAITS = {"JoinGroup waits": "waits for others", "SyncGroup waits": "waits for leader", "only an id": "only an id"}
+_SHORTER = {"waits for others": ("for others", "others", "join"), "waits for leader": ("for leader", "leader", "sync")}
 _NO_READERS = {"Empty": "the group is empty", "Dead": "the group does not exist"}
+_NOBODY = "nobody"
 _DEATH = re.compile(r"\s*(?P<member>billing-[12])\s+at\s+(?P<second>[0-9]{1,3})\s*")
 _LAST_TYPED_SECOND = 15
 _DEATHS = (None, Death("billing-1", 8), Death("billing-1", 12), Death("billing-2", 7), Death("billing-2", 15))
@@ -75,40 +86,35 @@ class RebalanceLanes(Figure):
 def _make_content(deaths: Sequence[Death | None]) -> Content:
     stories = list(map(run_group, deaths))
     events = tuple(f"event {number}" for number in range(1, max(map(len, stories)) + 1))
-    moments_of_death = [
-        next((n for n, each in enumerate(story) if " dies: " in each.action), None) for story in stories
-    ]
-    names = tuple(map(_name_death, stories, moments_of_death))
-    jumps = tuple(None if moment is None else ("event", moment) for moment in moments_of_death)
+    died = [next((n for n, each in enumerate(story) if " dies: " in each.action), None) for story in stories]
+    names = tuple(map(_name_death, stories, died))
+    jumps = tuple(None if moment is None else ("event", moment) for moment in died)
     controls = (
-        Control("event", "event", events, initial=14),
+        Control("event", "event", events, initial=13),
         Control("death", "death", names, is_sequence=False, jumps=jumps, is_answer=True),
         Control("failover", "the coordinator", ("stays", "dies after this event"), is_sequence=False),
     )
 
-    def draw(step: int, number: int, failover: int) -> Scene:
-        return _draw(stories[number], step, is_failover=failover == 1)
-
     title = f"A rebalance of billing (sessions of {SESSION_S} seconds)"
-    others = {"free_input": FreeInput("place a death", "billing-1 at 9"), "narrow": _NARROW}
-    return Content.draw(title, _HEIGHT, controls, draw, **others)
+    others = {"free_input": FreeInput("place a death", "billing-1 at 9"), "narrow": _NARROW, "legend": _LEGEND}
+    return Content.draw(title, _HEIGHT, controls, partial(_draw, stories), **others)
 
 
-def _name_death(story: list[Moment], moment_of_death: int | None) -> str:
-    if moment_of_death is None:
+def _name_death(story: list[Moment], died: int | None) -> str:
+    if died is None:
         return "no one dies"
-    moment = story[moment_of_death]
-    return f"{moment.action.partition(':')[0]} at {moment.time_s:g} s"
+    return f"{story[died].action.partition(':')[0]} at {story[died].time_s:g} s"
 
 
-def _draw(story: list[Moment], step: int, *, is_failover: bool) -> Scene:
+def _draw(stories: Sequence[list[Moment]], step: int, number: int, failover: int) -> Scene:
+    story = stories[number]
     is_past_end = step >= len(story)
     moments = story[: step + 1]
     moment = moments[-1]
     phases = [_list_phases(number, moments) for number in range(len(MEMBERS))]
     text = [f"time: second {moment.time_s:g}", f"event: {moment.action}"]
     caption = "After this, nothing changes any more." if is_past_end else moment.explanation
-    if is_failover:
+    if failover:
         marks = _draw_failover(moment)
         is_safe = moment.lost.startswith("nothing")
         fact = f"a crash loses {'nothing' if is_safe else 'what is only in memory'}"
@@ -116,10 +122,11 @@ def _draw(story: list[Moment], step: int, *, is_failover: bool) -> Scene:
         text += [f"the next coordinator loads: {moment.loaded}", f"a failover loses {moment.lost}"]
         caption = f"The coordinator dies, and its memory is lost. The next one loads from the log: {moment.loaded}."
     else:
-        marks = _draw_story(_Scale(story), moments, phases)
-        readers = _name_readers([each[-1] for each in phases])
-        fact = readers or _NO_READERS.get(moment.state, "nobody reads")
-        tone = Tone.LIVE if readers else (Tone.PLAIN, Tone.ERROR)[_is_rebalance(moment)]
+        readers = [_find_readers(each, words) for each, words in zip(moments, zip(*phases, strict=True), strict=True)]
+        scale = _Scale(story, moments, readers)
+        marks = _draw_story(scale, moments, phases)
+        fact, tone = _tell_readers(scale, moment)
+        text += [f"orders-{number} had no reader for: {gap} s" for number, gap in enumerate(scale.measure_gaps())]
         for number, name in enumerate(MEMBERS):
             if any(each.lanes[number].is_member for each in moments):
                 text.append(f"{name}: {_name_status(number, moments)}")
@@ -131,10 +138,24 @@ def _draw(story: list[Moment], step: int, *, is_failover: bool) -> Scene:
     return Scene(tuple(marks), caption, tuple(text), place, lines)
 
 
-def _name_readers(phases: Sequence[str]) -> str:
-    counts = [sum(map(str.isdecimal, phase.split())) for phase in phases]
-    named = zip(MEMBERS, counts, strict=True)
-    return ", ".join(f"{name} reads {format_count(count, 'partition')}" for name, count in named if count)
+def _find_readers(moment: Moment, phases: Sequence[str]) -> tuple[str, ...]:
+    """Return who reads each partition: no one has to if the group has no members."""
+    readers = {number: name for name, phase in zip(MEMBERS, phases, strict=True) for number in phase.split()}
+    return tuple(readers.get(str(partition), "" if moment.state in _NO_READERS else _NOBODY) for partition in range(3))
+
+
+def _tell_readers(scale: _Scale, moment: Moment) -> tuple[str, Tone]:
+    if moment.state in _NO_READERS:
+        return _NO_READERS[moment.state], Tone.PLAIN
+    names = scale.readers[-1]
+    ends = [span.seconds for gaps in scale.gaps for span in gaps[-1:] if span.start + span.seconds == moment.time_s]
+    unread = [f" orders-{number}" for number, name in enumerate(names) if name == _NOBODY]
+    if unread:
+        which = "" if len(unread) == len(names) else ",".join(unread)
+        length = f", for {min(ends):g} s so far" * (min(ends) > 0)
+        return f"nobody reads{which}{length}", Tone.ERROR
+    who = f"{names[0]} reads all partitions" if len(set(names)) == 1 else "both members read"
+    return f"{who}, after {max(ends):g} s without a reader" if ends else who, Tone.LIVE
 
 
 def _name_state(moment: Moment) -> str:
@@ -144,148 +165,162 @@ def _name_state(moment: Moment) -> str:
     return f"{moment.state}, generation {moment.generation}, {format_count(count, 'member')}"
 
 
-def _is_rebalance(moment: Moment) -> bool:
-    return moment.state.endswith("Rebalance")
-
-
 def _draw_story(scale: _Scale, moments: list[Moment], phases: Sequence[Sequence[str]]) -> Iterator[Mark]:
-    yield from _draw_axis(scale, len(moments))
-    yield from mark_tools.place_keys(_LEGEND, _BOTTOM + 16)
-    yield from _draw_readers(scale, moments, phases)
-    yield from _draw_states(scale, moments)
+    for top, count in ((_PARTITIONS_TOP, 3), *((top, 1) for top in (*_LANE_TOPS, _STATE_TOP))):
+        yield Box(f"track {top}", _LEFT, top, _WIDTH, count * _ROW_HEIGHT, tone=Tone.MUTED)
+    yield from _draw_readers(scale)
     for number in range(len(MEMBERS)):
         yield from _draw_lane(scale, number, moments, phases[number])
-    is_new = _has_appended(moments)
-    count = len(moments[-1].written)
-    yield from _draw_log(moments[-1], count - 1 if is_new else count, Tone.NEW, f"request {len(moments) - 1}")
+    yield from _draw_states(scale, moments)
+    yield from _draw_axis(scale)
+    if len(moments) == 1 or len(moments[-2].events) < len(moments[-1].events):
+        yield from _draw_messages(scale, moments[-1].events)
+    yield from _draw_log(moments[-1], len(moments[-1].written) - _has_appended(moments), Tone.NEW, "coordinator")
+
+
+class _Span(NamedTuple):
+    """A run of equal words: its first second, its length in seconds, its place and its width."""
+
+    words: Any
+    start: float
+    seconds: float
+    x: float
+    width: float
 
 
 class _Scale:
-    """The places of the events on the time axis. Each second is a column, in which its events stand in their order."""
+    """The time axis up to the last of these moments, and who reads each partition at each moment."""
 
-    def __init__(self, story: list[Moment]) -> None:
-        times = [moment.time_s for moment in story]
-        self.seconds = [time_s + times[:number].count(time_s) * _EVENT_S for number, time_s in enumerate(times)]
-        self.span_s = times[-1] + 1
+    def __init__(self, story: list[Moment], moments: list[Moment], readers: list[tuple[str, ...]]) -> None:
+        self.times = [moment.time_s for moment in moments]
+        self.now_s = self.times[-1]
+        self.span_s = story[-1].time_s + 0.6
+        self.now_x = self.find_x(self.now_s) + _NOW
+        self.readers = readers
+        self.columns = [self.list_spans(column) for column in zip(*readers, strict=True)]
+        self.gaps = [[span for span in spans if span.words == _NOBODY] for spans in self.columns]
 
     def find_x(self, second: float) -> float:
         return _LEFT + second / self.span_s * _WIDTH
 
-    def find_event(self, number: int) -> float:
-        return self.find_x(self.seconds[number])
+    def measure_gaps(self) -> list[str]:
+        return [f"{sum(span.seconds for span in gaps):g}" for gaps in self.gaps]
 
-    def find_now(self, count: int) -> float:
-        return self.find_x(self.seconds[count - 1] + _EVENT_S)
+    def list_spans(self, words: Sequence[Any]) -> list[_Span]:
+        """Return the runs of equal words. Of the events of one second, the last one decides."""
+        by_second = dict(zip(self.times, words, strict=True))
+        starts = [next(group) for _, group in groupby(by_second, by_second.__getitem__)]
+        xs = [*map(self.find_x, starts), self.now_x]
+        ends = [*starts[1:], self.now_s]
+        rows = zip(starts, ends, pairwise(xs), strict=True)
+        return [_Span(by_second[start], start, end - start, x, right - x) for start, end, (x, right) in rows]
 
-    def list_spans(self, words: Sequence[str]) -> Iterator[tuple[int, float, float, str]]:
-        """Yield each run of equal words: its first event, its place, its width and the words."""
-        start = 0
-        for word, group in groupby(words):
-            end = start + len(list(group))
-            x = self.find_event(start)
-            right = self.find_event(end) if end < len(words) else self.find_now(len(words))
-            if word:
-                yield start, x, right - x, word
-            start = end
+    def draw_bar(self, key: str, span: _Span, top: float, words: Sequence[str], **style: Any) -> Box:
+        """Return a bar with the first of these words that fits. What begins now changes after the messages."""
+        style = {"height": _ROW_HEIGHT, "delay": _CHANGED_S * (span.start == self.now_s), "size": _SMALL} | style
+        lines = fit_words(span.width - 1, style["size"], *words) if span.width > _NOW + 1 else ()
+        short = "".join(fit_words(span.width * _SQUEEZE, min(style["size"], _SMALL), *words)) or " "
+        style = {"lines": lines or (" ",), "short": short, "duration": _PASS_S, **style}
+        return Box(f"{key} {span.start:g}", span.x, top, span.width, **style)
 
 
-def _draw_axis(scale: _Scale, count: int) -> Iterator[Mark]:
-    now = int(scale.seconds[count - 1])
-    yield Arrow("time", _LEFT, _AXIS_BASE - 12, _LEFT + _WIDTH, _AXIS_BASE - 12, Tone.MUTED, has_head=False)
-    yield Label("axis", _EDGE, _AXIS_BASE + 2, "second", tone=Tone.MUTED, size=_SIZE, keeps_width=True)
-    for second in range(int(scale.span_s)):
-        tone = Tone.NEW if second == now else Tone.MUTED
+def _draw_axis(scale: _Scale) -> Iterator[Mark]:
+    """The second of the event, and which seconds passed without one."""
+    yield Label("axis", _LEFT - 6, 12, "unread for", "end", Tone.MUTED)
+    skipped = [pair for pair in pairwise(dict.fromkeys(scale.times)) if pair[1] - pair[0] > 2]
+    for second in range(0, int(scale.span_s) + 1, 2):
         x = scale.find_x(second)
-        yield Arrow(f"tick {second}", x, _AXIS_BASE - 13, x, _AXIS_BASE - 9, Tone.MUTED, has_head=False)
-        if second == now or (second % 2 == 0 and abs(second - now) > 1):
-            yield Label(f"second {second}", x, _AXIS_BASE + 2, str(second), "middle", tone, _SIZE)
-    x = scale.find_now(count)
-    yield Arrow("now", x, 0, x, _AXIS_BASE - 10, Tone.NEW, has_head=False, duration=_GROW_S)
+        if abs(x - scale.now_x) > 46 and not any(before < second < after for before, after in skipped):
+            yield Label(f"second {second}", min(x + 5, WIDTH - 8), 12, str(second), "middle", Tone.MUTED)
+    for before, after in skipped:
+        x = scale.find_x(before) + 14
+        span = _Span("", before, after - before, x, scale.find_x(after) - x - 14)
+        words = (f"{span.seconds:g} s pass", f"{span.seconds:g} s")
+        yield scale.draw_bar("skip", span, 0, words, tone=Tone.DEAD, is_gone=True, height=16)
+    x = scale.now_x
+    yield Arrow("now", x, 16, x, _STATE_TOP + _ROW_HEIGHT, Tone.NEW, has_head=False, duration=_PASS_S)
+    frame = (min(max(x - 18, _LEFT), WIDTH - 36), 0, 36, 17)
+    yield Box("clock", *frame, (f"{scale.now_s:g} s",), Tone.NEW, is_bold=True, duration=_PASS_S)
+
+
+def _draw_readers(scale: _Scale) -> Iterator[Mark]:
+    """The partitions that one member reads at the same time, or nobody, have one box together: they are neighbours."""
+    for number, gap in enumerate(scale.measure_gaps()):
+        y = _PARTITIONS_TOP + _ROW_HEIGHT * number + 16
+        tone = Tone.MUTED if gap == "0" else Tone.ERROR
+        yield Label(f"partition {number}", _EDGE, y, f"orders-{number}")
+        yield Label(f"unread {number}", _LEFT - 6, y, f"{gap} s", "end", tone, 13, is_bold=True, delay=_CHANGED_S)
+    rows: dict[_Span, list[int]] = {}
+    for number, spans in enumerate(scale.columns):
+        for span in spans:
+            rows.setdefault(span, []).append(number)
+    for span, numbers in rows.items():
+        name, _, seconds, _, width = span
+        style: dict[str, Any] = {"height": _ROW_HEIGHT * len(numbers), "hue": _HUES.get(name, "")}
+        words = [name]
+        if name == _NOBODY:
+            words = [f"nobody {seconds:g} s", f"{seconds:g} s"]
+            style |= {"tone": Tone.ERROR, "is_bold": True}
+        fitting = (size for size in (15, 12) if len(numbers) > 1 and fit_words(width - 3, size, words[-1]))
+        style["size"] = next(fitting, 12 if name == _NOBODY else 10)
+        if name == _NOBODY and len(numbers) > 1 and fit_words(width, style["size"], name):
+            style["lines"] = (name, words[-1])
+        if name:
+            top = _PARTITIONS_TOP + _ROW_HEIGHT * numbers[0]
+            yield scale.draw_bar(f"reads {numbers[0]}", span, top, words, **style)
 
 
 def _draw_states(scale: _Scale, moments: list[Moment]) -> Iterator[Mark]:
-    yield Label("group", _EDGE, _STATE_TOP + 16, "the group is", keeps_width=True)
-    yield Label("state", _LEFT, _STATE_TOP + 39, _name_state(moments[-1]), tone=Tone.MUTED, size=_SMALL)
-    names = [_STATES.get(moment.state, moment.state) for moment in moments]
-    for start, x, width, name in scale.list_spans(names):
-        lines = fit_words(width - 1, _SMALL, name)
-        tone = {"Stable": Tone.LIVE, "Empty": Tone.MUTED, "Dead": Tone.MUTED}.get(name, Tone.WAIT)
-        short = "".join(fit_words(width * _SQUEEZE, _SMALL, name, " "))
-        yield Box(
-            f"state {start}", x, _STATE_TOP, width, _ROW_HEIGHT, lines, tone, _SMALL, short=short, duration=_GROW_S
-        )
-
-
-def _draw_readers(scale: _Scale, moments: list[Moment], phases: Sequence[Sequence[str]]) -> Iterator[Mark]:
-    yield Label("who reads", _EDGE, _READERS_TOP + 16, "who reads?", is_bold=True, keeps_width=True)
-    each_moment = zip(moments, zip(*phases, strict=True), strict=True)
-    for start, x, width, word in scale.list_spans([_name_reader(moment, words) for moment, words in each_moment]):
-        is_gap = word == "nobody"
-        words = f"nobody {round(width / _WIDTH * scale.span_s)} s" if is_gap else word
-        style: dict[str, Any] = {"hue": _HUES.get(word, ""), "tone": Tone.LIVE if word == "both" else Tone.PLAIN}
-        style |= {"tone": Tone.ERROR} if is_gap else {}
-        lines = fit_words(width - 1, _SMALL, words, word)
-        short = "".join(fit_words(width * _SQUEEZE, _SMALL, words, words.removeprefix("nobody "), " "))
-        style |= {"is_bold": is_gap, "short": short, "duration": _GROW_S}
-        yield Box(f"reads {start}", x, _READERS_TOP, width, _ROW_HEIGHT, lines, size=_SMALL, **style)
-
-
-def _name_reader(moment: Moment, phases: Sequence[str]) -> str:
-    readers = [name for name, phase in zip(MEMBERS, phases, strict=True) if phase[:1].isdecimal()]
-    return "both" if len(readers) == len(MEMBERS) else "".join(readers) or "nobody" * _is_rebalance(moment)
+    yield Label("coordinator", _EDGE, _STATE_TOP + 15, "coordinator", is_bold=True)
+    name = _name_state(moments[-1])
+    yield Label("state", _LEFT + 3, _STATE_TOP + 36, name, tone=Tone.MUTED, size=_SMALL)
+    tones = {"Stable": Tone.LIVE, "Empty": Tone.MUTED, "Dead": Tone.MUTED}
+    for span in scale.list_spans([moment.state for moment in moments]):
+        style: dict[str, Any] = {
+            "tone": tones.get(span.words, Tone.WAIT),
+            "delay": 0,
+        }
+        yield scale.draw_bar("state", span, _STATE_TOP, _STATES.get(span.words, (span.words,)), **style)
 
 
 def _draw_failover(moment: Moment) -> Iterator[Mark]:
     """What is only in the memory is lost. What is in the log is in the memory of the next coordinator."""
     record = max(number for number, lines in enumerate(moment.written) if lines[0] != "commit")
     yield from _draw_log(moment, record, Tone.LIVE)
-    yield Arrow("load", _find_record(record) + 24, _LOG_TOP - 2, 273, 180)
-    is_safe = moment.lost.startswith("nothing")
     lost = moment.lost.partition(", which")[0].replace("the ", "")
-    sides = ((_EDGE, 180, "lost with the memory", lost), (276, 280, "loaded from the log", moment.loaded))
-    for left, width, title, words in sides:
-        is_gone = left == _EDGE and not is_safe
+    x = _LEFT + 13 * record + 24
+    yield Arrow("load", x, _LOG_TOP - 2, x, 216)
+    sides = ((40, "lost with the coordinator", lost), (146, "loaded by the next one from the log", moment.loaded))
+    for top, title, words in sides:
+        is_gone = top == 40 and not moment.lost.startswith("nothing")
         tone = Tone.ERROR if is_gone else Tone.LIVE
-        yield Box(f"frame {left}", left, 18, width, 176, tone=Tone.MUTED, is_dashed=left == _EDGE)
-        yield Label(title, left + 8, 35, title, tone=tone, is_bold=True)
+        yield Label(title, _LEFT + 3, top - 8, title, tone=tone, is_bold=True)
         for number, line in enumerate(re.split(", |: ", words)):
-            style: dict[str, Any] = {"is_gone": is_gone}
-            if left != _EDGE:
-                style = {"hue": next((hue for name, hue in _HUES.items() if name in line), "")}
-                style["origin"] = f"append {record}"
-            frame = (left + 6, 43 + 37 * number, width - 12, 33)
-            yield Box(f"{title} {line}", *frame, tuple(wrap(line, 24)), tone, _SMALL, **style)
+            hue = "" if is_gone else next((hue for name, hue in _HUES.items() if name in line), "")
+            frame = (_LEFT + number % 2 * 232, top + number // 2 * 34, 228, 30)
+            origin = f"append {record}" if top > 40 else ""
+            yield Box(f"{title} {line}", *frame, (line,), tone, _SMALL, is_gone=is_gone, hue=hue, origin=origin)
 
 
 def _draw_lane(scale: _Scale, number: int, moments: list[Moment], phases: Sequence[str]) -> Iterator[Mark]:
     """A member's lane has what it does, and below it its signs of life, each of which starts its session again."""
     name = MEMBERS[number]
     top = _LANE_TOPS[number]
-    yield Box(f"name {name}", _EDGE, top + 7, 10, 10, hue=_HUES[name], is_solid=True, keeps_width=True)
-    yield Label(f"words {name}", _EDGE + 15, top + 16, name, is_bold=True, keeps_width=True)
+    yield Box(f"name {name}", _EDGE, top + 6, 10, 10, hue=_HUES[name], is_solid=True)
+    yield Label(f"words {name}", _EDGE + 15, top + 15, name, is_bold=True)
     status = _name_status(number, moments)
-    yield Label(f"status {name}", _EDGE, top + 34, status, tone=Tone.MUTED, size=_SMALL, keeps_width=True)
-    for start, x, width, phase in scale.list_spans(phases):
-        if phase == "joined" and width < _EVENT_WIDTH:
-            continue
+    yield Label(f"status {name}", _EDGE, top + 34, status, tone=Tone.MUTED, size=_SMALL, delay=_CHANGED_S)
+    for span in scale.list_spans(phases):
+        phase = span.words
         is_reader = phase[:1].isdecimal()
-        words = f"reads {phase}" if is_reader else phase
-        last = phase if is_reader else phase.removeprefix("waits ")
-        short = "".join(fit_words(width * _SQUEEZE, _SMALL, words, last, last.split()[-1], " "))
-        style: dict[str, Any] = {"is_gone": phase == "dead", "short": short, "duration": _GROW_S}
-        if is_reader and start == len(moments) - 1:
-            style["origin"] = f"request {start}"
+        words = (f"reads {phase}", phase, phase.split()[-1]) if is_reader else (phase, *_SHORTER.get(phase, ()))
         tone = {"dead": Tone.ERROR, "joined": Tone.MUTED}.get(phase, Tone.PLAIN if is_reader else Tone.WAIT)
-        style |= {"hue": _HUES[name] if is_reader else "", "tone": tone}
-        lines = fit_words(width - 1, _SMALL, words, last, last.split()[-1])
-        yield Box(f"{name} {start}", x, top, width, _ROW_HEIGHT, lines, size=_SMALL, **style)
+        style: dict[str, Any] = {"is_gone": phase == "dead", "hue": _HUES[name] if is_reader else "", "tone": tone}
+        if phase:
+            yield scale.draw_bar(name, span, top, words, **style)
     yield from _draw_session(scale, number, moments, is_dead=phases[-1] == "dead")
     if moments[-1].action.startswith(f"{name} dies"):
-        yield Box("death", scale.find_now(len(moments)) + 4, top, 44, _ROW_HEIGHT, ("dies",), Tone.ERROR, is_bold=True)
-    event = moments[-1].events[-1]
-    is_new = len(moments) == 1 or len(moments[-2].events) < len(moments[-1].events)
-    if is_new and event.client == name:
-        yield _draw_request(scale, event, len(moments), top)
+        yield Box("death", scale.now_x + 4, top, 44, _ROW_HEIGHT, ("dies",), Tone.ERROR, is_bold=True)
 
 
 def _draw_session(scale: _Scale, number: int, moments: list[Moment], *, is_dead: bool) -> Iterator[Mark]:
@@ -297,16 +332,15 @@ def _draw_session(scale: _Scale, number: int, moments: list[Moment], *, is_dead:
     width = min(scale.find_x(max(ends, default=0)), _LEFT + _WIDTH) - left
     lane = moments[-1].lanes[number]
     if lane.status == "removed":
-        lines = ("✗ no sign for 10 s",)
-        yield Box(f"session {name}", left, y - 2, width, 16, lines, Tone.ERROR, _SIZE, is_bold=True)
+        words = ("✗ no sign for 10 s",)
+        yield Box(f"session {name}", left, y - 2, width, 16, words, Tone.ERROR, is_bold=True, delay=_CHANGED_S)
     elif lane.session_end_s is not None:
-        silence = min(scale.find_now(len(moments)) - left, width)
         yield Box(f"session {name}", left, y, width, 12, tone=Tone.MUTED, is_dashed=True)
         style: dict[str, Any] = {"tone": Tone.ERROR if is_dead else Tone.PLAIN, "hue": _HUES[name]}
-        yield Box(f"silence {name}", left, y, silence, 12, duration=_GROW_S, **style)
+        yield Box(f"silence {name}", left, y, min(scale.now_x - left, width), 12, duration=_PASS_S, **style)
     for end_s in dict.fromkeys(ends):
         x = scale.find_x(end_s - SESSION_S) - 1
-        yield Box(f"sign {name} {end_s:g}", x, y + 1, 10, 10, hue=_HUES[name], is_solid=True)
+        yield Box(f"sign {name} {end_s:g}", x, y + 1, 10, 10, hue=_HUES[name], is_solid=True, delay=_CHANGED_S)
 
 
 def _list_phases(number: int, moments: list[Moment]) -> list[str]:
@@ -342,14 +376,27 @@ def _name_status(number: int, moments: list[Moment]) -> str:
     return f"{lane.status} at {end_s:g} s"
 
 
-def _draw_request(scale: _Scale, event: Event, count: int, top: float) -> Mark:
-    is_refused = event.response.startswith(("MEMBER_ID_REQUIRED", "REBALANCE_IN_PROGRESS", "UNKNOWN"))
-    verb = event.request.split()[0].removesuffix(",").removesuffix("Group").removeprefix("Offset").lower()
-    verb = ("assign" if "assignments" in event.request else verb) + " ✗" * is_refused
-    width = measure_text(verb, 12) + 12
-    x = min(scale.find_now(count) + 12, _LEFT + _WIDTH - width)
-    style: dict[str, Any] = {"is_dashed": is_refused, "origin": f"name {event.client}"}
-    return Box(f"request {count - 1}", x, top, width, _ROW_HEIGHT, (verb,), Tone.NEW, is_bold=True, **style)
+def _draw_messages(scale: _Scale, events: Sequence[Event]) -> Iterator[Mark]:
+    """The request goes down to the coordinator, and each response up to the member that waits for it."""
+    event = events[-1]
+    answers = [(late.partition("'")[0], late.partition(" → ")[2]) for late in event.late_responses]
+    chips = []
+    if event.client:
+        verb = event.request.split()[0].removesuffix(",").removesuffix("Group").removeprefix("Offset").lower()
+        chips = [("request", event.client, "assign ↓" if "assignments" in event.request else f"{verb} ↓")]
+        answers = [(event.client, event.response), *answers]
+    for client, response in answers:
+        words = response.partition(",")[0]
+        chips.append((f"answer {client}", client, f"↑ {_ANSWERS.get(words, words)}"))
+    widths = [measure_text(words, _SMALL) / _SQUEEZE + 6 for _, _, words in chips]
+    # The chips before go at once, so no new one has the place of one of them.
+    left = min(max(scale.now_x - sum(widths[:1]), _LEFT), WIDTH - sum(widths) - 4 * len(widths)) + len(events) % 2 / 10
+    for (key, client, words), width in zip(chips, widths, strict=True):
+        style: dict[str, Any] = {"origin": "coordinator", "delay": _ANSWERED_S}
+        style |= {"origin": f"name {client}", "delay": 0} if key == "request" else {}
+        style |= {"hue": _HUES.get(client, ""), "is_dashed": "✗" in words}
+        yield Box(f"{key} {len(events)}", left, _WIRE_TOP, width, 20, (words,), Tone.NEW, _SMALL, **style)
+        left += width + 4
 
 
 def _has_appended(moments: list[Moment]) -> bool:
@@ -359,14 +406,10 @@ def _has_appended(moments: list[Moment]) -> bool:
 def _draw_log(moment: Moment, told: int, tone: Tone, origin: str = "") -> Iterator[Mark]:
     """One record has words. The others are only counted. A new one comes from the request that it was written for."""
     yield Label("log title", _EDGE, _LOG_TOP + 14, "the log", size=13, is_bold=True, keeps_width=True)
-    x = _find_record(0)
+    x = float(_LEFT)
     for number, lines in enumerate(moment.written):
         words = (": ".join(lines),) if number == told else ()
-        width = measure_text(words[0], _SIZE) + 12 if words else 10
-        style: dict[str, Any] = {"tone": tone, "is_bold": True, "origin": origin} if words else {}
-        yield Box(f"append {number}", x, _LOG_TOP, width, 20, words, size=_SIZE, **style)
+        width = measure_text(words[0], 12) + 12 if words else 10
+        style: dict[str, Any] = {"tone": tone, "is_bold": True, "origin": origin, "delay": _ANSWERED_S} if words else {}
+        yield Box(f"append {number}", x, _LOG_TOP, width, 20, words, **style)
         x += width + 3
-
-
-def _find_record(number: int) -> float:
-    return _LEFT + number * 13

@@ -14,6 +14,7 @@ from kafkagroups.coordinator import GroupCoordinator
 from kafkagroups.coordinator.clock import Timer
 from kafkagroups.course import group_life
 from kafkagroups.course.broker import start_follower
+from kafkagroups.course.group_life import Event, GroupLife, GroupState
 from kafkagroups.errors import UsageError
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
@@ -49,18 +50,15 @@ class Moment:
     state: str
     generation: int
     lanes: tuple[Lane, ...]
-    events: tuple[group_life.Event, ...]
+    events: tuple[Event, ...]
     written: tuple[tuple[str, ...], ...]
     loaded: str
     lost: str
 
 
-def take_moment(
-    life: group_life.GroupLife, state_before: group_life.GroupState, dead: str | None, *, is_death: bool = False
-) -> Moment:
+def take_moment(life: GroupLife, state_before: GroupState, dead: str | None, *, is_death: bool = False) -> Moment:
     event = life.events[-1]
-    follower = start_follower(life.coordinator, life.group_id)
-    loaded = follower.manager.get_group(life.group_id)
+    loaded = start_follower(life.coordinator, life.group_id).manager.get_group(life.group_id)
     state, generation, members = life.read_state()
     removed = sorted(set(state_before[2]) - set(members))
     if is_death:
@@ -74,21 +72,13 @@ def take_moment(
         explanation = _explain(event, state_before, life, removed)
     losses = group_life.list_losses(life.group, loaded, life)
     nothing = "nothing, but every session starts again" if loaded and loaded.members else "nothing"
-    return Moment(
-        life.now_s,
-        action,
-        explanation,
-        state,
-        generation,
-        tuple(_read_lane(life, name, dead) for name in MEMBERS),
-        tuple(life.events),
-        tuple(_list_appends(life.coordinator, life.group_id)),
-        group_life.describe_group(loaded),
-        ", ".join(losses) or nothing,
-    )
+    lanes = tuple(_read_lane(life, name, dead) for name in MEMBERS)
+    written = tuple(_list_appends(life.coordinator, life.group_id))
+    told = (group_life.describe_group(loaded), ", ".join(losses) or nothing)
+    return Moment(life.now_s, action, explanation, state, generation, lanes, tuple(life.events), written, *told)
 
 
-def _name_action(event: group_life.Event, removed: Sequence[str]) -> str:
+def _name_action(event: Event, removed: Sequence[str]) -> str:
     if event.client:
         return f"{event.client}: {event.request} → {event.response}"
     if removed:
@@ -100,7 +90,7 @@ def _name_member(member_id: str) -> str:
     return next(name for name in MEMBERS if member_id.startswith(name))
 
 
-def _read_lane(life: group_life.GroupLife, name: str, dead: str | None) -> Lane:
+def _read_lane(life: GroupLife, name: str, dead: str | None) -> Lane:
     group = life.group
     consumer = life.consumers.get(name)
     member_id = consumer.member_id if consumer else ""
@@ -141,9 +131,7 @@ def _list_appends(coordinator: GroupCoordinator, group: str) -> Iterator[tuple[s
             yield "deleted", f"{len(keys)} keys"
 
 
-def _explain(
-    event: group_life.Event, state_before: group_life.GroupState, life: group_life.GroupLife, removed: Sequence[str]
-) -> str:
+def _explain(event: Event, state_before: GroupState, life: GroupLife, removed: Sequence[str]) -> str:
     request = event.request.split()[0].removesuffix(",")
     state, generation, members = life.read_state()
     if not event.client:
@@ -185,7 +173,7 @@ def _explain(
     return "The operator deletes the group. One append contains a tombstone for each key."
 
 
-def _explain_sync(event: group_life.Event, state: str) -> str:
+def _explain_sync(event: Event, state: str) -> str:
     if event.response == "waits":
         return "The SyncGroup waits for the assignments, which the leader computes."
     if state == "Stable" and event.written_lines:
@@ -207,7 +195,7 @@ def run_group(death: Death | None) -> list[Moment]:
 
 
 def _run_group(death: Death | None) -> Iterator[Moment]:
-    life = group_life.GroupLife("billing", "4.3.1")
+    life = GroupLife("billing", "4.3.1")
     for number, request in enumerate(group_life.TWO_CONSUMERS, 1):
         if death and death.second is not None and life.now_s + request.delay_s > death.second:
             break
@@ -232,7 +220,7 @@ def _run_group(death: Death | None) -> Iterator[Moment]:
         event_count = len(life.events)
 
 
-def _check_member(life: group_life.GroupLife, death: Death) -> None:
+def _check_member(life: GroupLife, death: Death) -> None:
     if death.member in life.consumers:
         return
     names = [event.client for event in life.events]
@@ -240,5 +228,5 @@ def _check_member(life: group_life.GroupLife, death: Death) -> None:
     raise UsageError(f"{death.member} {reason} at second {death.second}; choose another second")
 
 
-def _is_news(event: group_life.Event) -> bool:
+def _is_news(event: Event) -> bool:
     return bool(event.written_lines or event.late_responses) or event.response not in ("", "NONE")

@@ -24,25 +24,25 @@ from kafkagroups.records.written_versions import describe_writers, writers_of
 _LEFT = 7
 _SIZE = 11
 _BLOCK_HEIGHT = 30
-_TOP = 38
-_ROW_HEIGHT = 112
+_TOP = 26
+_ROW_HEIGHT = 102
+_RESULT_WIDTH = 200
 _OFFSET_OF_COMMIT = {"1.0.1": 37, "3.9.2": 37, "4.3.1": 38}
 """The log offset of the same commit of `billing` in the logs of three Kafka releases."""
 _TOO_LONG = re.compile(r"expected a string of length (\d+), found (\d+) more bytes")
 _ERROR_SIGN = "✗ "
 _SKIPPED = "skip"
-# The columns of the picture: the fields that stand in each, the x of its left side, and its width.
+# The columns of the picture: the fields that stand in each, and its width.
 _COLUMNS = (
-    (("version",), 0, 54),
-    (("offset",), 54, 90),
-    (("leaderEpoch",), 144, 64),
-    (("length of metadata",), 208, 52),
-    (("metadata",), 260, 92),
-    (("commitTimestamp",), 352, 98),
-    (("expireTimestamp", "tagged fields", "tag of topicId", "topicId"), 450, 96),
+    (("version",), 54),
+    (("offset",), 90),
+    (("leaderEpoch",), 64),
+    (("length of metadata",), 52),
+    (("metadata",), 92),
+    (("commitTimestamp",), 98),
+    (("expireTimestamp", "tagged fields", "tag of topicId", "topicId"), 96),
 )
-_FOLD = _LEFT + 260
-_BLOCKS_HEIGHT = _ROW_HEIGHT - _TOP - 2
+_BLOCKS_HEIGHT = 2 * _BLOCK_HEIGHT + 9
 _BEFORE = "Three releases wrote the same commit. The bytes contain no names, so a reader needs the version."
 _DURING = "The reader counts bytes from the left, and cuts off one field after another in each value."
 _WORDS = {
@@ -88,7 +88,7 @@ class VersionOverlay(Figure):
     def __init__(self) -> None:
         places = [(find_data(f"harbour/{kafka}/__consumer_offsets-9"), at) for kafka, at in _OFFSET_OF_COMMIT.items()]
         records = [read_record(log, offset) for log, offset in places]
-        readings = [[read_value(reader, key, value or b"") for key, value in records] for reader in READERS]
+        readings = [[read_value(reader, *record) for record in records] for reader in READERS]
         last = max(map(_find_end, chain.from_iterable(readings)))
         steps = ("no field is read", *(f"field {cut}" for cut in range(1, last + 1)))
         controls = (
@@ -100,27 +100,32 @@ class VersionOverlay(Figure):
             return _draw(records, READERS[number], readings[number], cut)
 
         height = _ROW_HEIGHT * len(records) + 2
-        narrow = tuple(chain.from_iterable(map(_narrow_row, range(len(records)))))
+        narrow = tuple(chain.from_iterable(map(_narrow_row, range(len(records)), records)))
         title = "One commit in different value versions"
         super().__init__(Content.draw(title, height, controls, draw, narrow=narrow, has_bytes=True))
 
 
-def _narrow_row(number: int) -> Iterator[Part]:
-    """Yield the parts of a row in a narrow column: its title, and below each other the columns up to the metadata, and
-    the metadata and those behind them.
+def _narrow_row(number: int, record: _Pair) -> Iterator[Part]:
+    """Yield the parts of a row in a narrow column: its title, the result and the writers, and below each other the
+    columns up to the metadata, and the metadata and those behind them.
     """
     top = number * _ROW_HEIGHT
-    place = number * (_ROW_HEIGHT + _BLOCKS_HEIGHT)
-    yield Part(0, top, NARROW_WIDTH, top + _TOP - 2, (0, place))
-    yield Part(0, top + _TOP - 2, _FOLD, top + _ROW_HEIGHT, (0, place + _TOP - 2))
-    yield Part(_FOLD, top + _TOP - 2, WIDTH, top + _ROW_HEIGHT, (_LEFT, place + _TOP - 2 + _BLOCKS_HEIGHT))
+    place = number * (_ROW_HEIGHT + 20 + _BLOCKS_HEIGHT)
+    columns = _list_columns(read_value(Reader(""), *record))
+    fold = next(x for x, _, fields in columns if find_name(fields[0]) == "metadata")
+    middle = top + _TOP - 2
+    yield Part(0, top, 80, middle, (0, place))
+    yield Part(80, top, NARROW_WIDTH, middle, (2, place + 20))
+    yield Part(NARROW_WIDTH, top, WIDTH - _LEFT, middle, (NARROW_WIDTH - WIDTH + _LEFT + NARROW_WIDTH, place))
+    yield Part(0, middle, fold, top + _ROW_HEIGHT, (0, place + _TOP + 18))
+    yield Part(fold, middle, fold + 293, top + _ROW_HEIGHT, (_LEFT, place + _TOP + 18 + _BLOCKS_HEIGHT))
 
 
-def read_value(reader: Reader, key: bytes | None, value: bytes) -> Reading:
+def read_value(reader: Reader, key: bytes | None, value: bytes | None) -> Reading:
     """Return what a reader makes of a commit's value: if it refuses the value, the fields before the error."""
-    data = value
+    data = value or b""
     if reader.fixed_version is not None:
-        data = reader.fixed_version.to_bytes(VERSION_BYTES, "big") + value[VERSION_BYTES:]
+        data = reader.fixed_version.to_bytes(VERSION_BYTES, "big") + data[VERSION_BYTES:]
     error = None
     try:
         spans: list[Span] = annotate(key, data, reader.dialect)
@@ -145,10 +150,6 @@ def _draw(records: Sequence[_Pair], reader: Reader, readings: Sequence[Reading],
         title = f"version {record.value_version}"
         first, _, last = describe_writers([writers_of(record)]).partition(" – ")
         writers = f"written by Kafka {first} to {last}" if last else f"written by Kafka {first} and newer"
-        marks += [
-            Label(f"title {number}", _LEFT, y + 12, title, is_bold=True),
-            Label(f"writers {number}", _LEFT + 78, y + 12, writers, tone=Tone.MUTED, size=11),
-        ]
         written = read_value(Reader(""), key, value)
         sides = _find_sides(written)
         marks += _draw_written(number, y + _TOP, record, value, written)
@@ -159,9 +160,13 @@ def _draw(records: Sequence[_Pair], reader: Reader, readings: Sequence[Reading],
         if is_done := cut >= _find_end(reading):
             tone, result = _describe_result(reading, wrong)
             results.append((record.value_version, reading, wrong))
-        marks.append(
-            Label(f"result {number}", _LEFT, y + 30, result, tone=tone, size=14 if is_done else 12, is_bold=is_done)
-        )
+        middle = WIDTH - _LEFT - _RESULT_WIDTH / 2
+        marks += [
+            Label(f"title {number}", _LEFT, y + 15, title, is_bold=True),
+            Label(f"writers {number}", _LEFT + 78, y + 15, writers, tone=Tone.MUTED, size=11),
+            Box(f"result {number}", middle - _RESULT_WIDTH / 2, y, _RESULT_WIDTH, 22, tone=tone),
+            Label(f"result words {number}", middle, y + 15, result, "middle", tone, 13, is_bold=is_done),
+        ]
         text.append(f"{title}: {result}")
         read_y = y + _TOP + _BLOCK_HEIGHT + 3
         boxes = list(_draw_fields(number, read_y, sides, fields[:cut], wrong))
@@ -210,10 +215,12 @@ def _conclude(results: Sequence[_Result]) -> Line:
 
 
 def _list_columns(written: Reading) -> Iterator[tuple[float, float, list[Span]]]:
-    for names, x, width in _COLUMNS:
+    x = float(_LEFT)
+    for names, width in _COLUMNS:
         fields = [field for field in written.spans if find_name(field) in names]
         if fields:
-            yield _LEFT + x, width, fields
+            yield x, width, fields
+            x += width
 
 
 def _find_sides(written: Reading) -> _Sides:

@@ -290,6 +290,14 @@ course.check("end_of_join", end_of_join)
 course.RebalanceLanes()
 
 # %% [markdown]
+# <details><summary>The answers</summary>
+#
+# 1. From second 0 to 3 and from second 7 to 11, until the SyncGroups are answered. And from second 13, when `billing-1` leaves, until second 14, when `billing-2` has the partitions of `billing-1`.
+# 2. Each sign of life, which is a dot below the member's lane, and the end of each phase.
+# 3. After the events with which nothing is in memory only: the SyncGroup that stores a generation, and what follows until the next JoinGroup or LeaveGroup.
+#
+# </details>
+#
 # ## Exercise: after the failover
 #
 # A Stable group has two members, with sessions of 45 seconds, on one machine. The machine is switched off without a warning, and ten seconds later the broker dies, too. What does the next coordinator have after its load? Write the letter in quotes.

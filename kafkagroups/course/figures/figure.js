@@ -83,7 +83,8 @@ function drawBox(group, box, rectangle) {
   rectangle.setAttribute("height", box.height);
   rectangle.style.strokeDasharray = box.is_dashed ? "3 3" : "3 0"; // No "none": the dashes come step by step.
   if (box.is_gone) {
-    const className = group.mark && !group.mark.is_gone ? "kg-late" : "";
+    const isNew = group.mark && !(group.mark.is_gone && group.mark.width === box.width);
+    const className = isNew ? "kg-late" : "";
     makeElement(group, "path", { d: findHatch(box), class: className, "clip-path": `inset(0 round ${CORNER}px)` });
   }
   const lines = box.lines ?? [];

@@ -100,9 +100,9 @@ def show_worked_rescue() -> None:
         "also reads what comes after the damaged batch.",
         f"```text\n$ {PLAN_COMMAND}\n```",
         "**The correction.** A 3.9.2 broker keeps the group that it loads first, and loads in any order (lesson 02). "
-        "`rescue plan` goes by the number of the partition, and the old partitions have the lower numbers here. So "
-        "the plan has the old offsets of the moved groups. They are right for `bean-orders`. For the five other "
-        "groups, the new and higher ones are right. This cell corrects a plan:",
+        "The tool loads in the order of the numbers, and the old partitions have the lower ones here. So this plan has "
+        "the old offsets of all six moved groups. That is right for `bean-orders`. The five groups that were set at "
+        "02:16 get their new offsets:",
         f"```python\nimport json\nfrom typing import Any\n\n\n{inspect.getsource(correct_plan)}\n\n{CORRECTION}```",
         "**The new broker.**",
     )
@@ -118,12 +118,10 @@ path.write_text(json.dumps(plan, indent=1))
 
 
 def correct_plan(plan: dict[str, Any]) -> None:
-    """Choose the higher offset of each topic-partition that has an offset in two partitions."""
-    for group in plan["groups"].values():
-        for name, other in group["left_out"].items():
-            planned = group["offsets"].get(name)
-            if other["why"] == "other partition" and (planned is None or other["offset"] > planned["offset"]):
-                group["offsets"][name] = {"offset": other["offset"]}
+    """Give the groups that were set at 02:16 the offsets of their new partition."""
+    for group_id in ("bread-plan", "coupon-check", "gift-cards", "menu-board", "oven-view"):
+        group = plan["groups"][group_id]
+        group["offsets"] = {name: {"offset": other["offset"]} for name, other in group["left_out"].items()}
 
 
 def find_missing() -> list[str]:

@@ -125,7 +125,7 @@ with course.fold("commit_during_join", commit_during_join, story.steps[7].answer
     display(story[5:8])
 
 # %% [markdown]
-# In PreparingRebalance, the commit is accepted: no partition has a new owner yet, so `billing-1` can save how far it has read before it gives up partitions.
+# In PreparingRebalance, the commit is accepted, because the members still own their partitions. So `billing-1` can save how far it has read before it gives up partitions.
 #
 # `billing-1` learns of the rebalance from the answer to its next heartbeat, which a consumer sends every 3 seconds (`heartbeat.interval.ms`). Then it joins:
 
@@ -133,7 +133,7 @@ with course.fold("commit_during_join", commit_during_join, story.steps[7].answer
 story[8:12]
 
 # %% [markdown]
-# In row 10, one JoinGroup ends the join phase: both members get their answers. A heartbeat with the new generation is now accepted (row 11). But the commit in row 12 is refused, because nobody knows yet who will own `orders-0`. The sync phase decides this:
+# In row 10, one JoinGroup ends the join phase: both members get their answers. A heartbeat with the new generation is now accepted (row 11). But the commit in row 12 is refused, because the members own nothing now: the sync phase decides who gets `orders-0`.
 
 # %%
 story[12:14]
@@ -268,7 +268,8 @@ course.check("end_of_join", end_of_join)
 # | a consumer that closes | until the rebalance ends | in the rebalance | nothing, if the consumer commits before |
 # | a consumer that is killed | for up to 45 seconds, and until the rebalance ends | in the rebalance | what the consumer read after its last commit |
 # | the coordinator, while the group is Stable | – | not at all: the members go on reading, and their commits wait | nothing |
-# | the coordinator, in a rebalance | for up to 45 seconds, if their member has just left | until the load ends and all members have joined again | what was read and not committed, because the next coordinator can refuse a commit with the new generation |
+# | the coordinator, in a rebalance (as after row 10) | – | until the load ends and all members have joined again | what a consumer had not committed before it joined |
+# | the coordinator, after a LeaveGroup (row 16) | for up to 45 seconds, those of the member that left | not at all | nothing, if this consumer committed before |
 
 # %% [markdown]
 # ## All rows in one figure
@@ -292,9 +293,9 @@ course.RebalanceLanes()
 # %% [markdown]
 # <details><summary>The answers</summary>
 #
-# 1. From second 0 to 3 and from second 7 to 11, until the SyncGroups are answered. And from second 13, when `billing-1` leaves, until second 14, when `billing-2` has the partitions of `billing-1`.
+# 1. From second 0 to 3 and from second 7 to 11, until the SyncGroups are answered. From second 13 to 14, nobody reads the partitions of `billing-1`, which has left. If `billing-2` dies at second 12, nobody reads `orders-2` for 14 seconds: 10 until its session ends, and the rest until the rebalance has ended.
 # 2. Each sign of life, which is a dot below the member's lane, and the end of each phase.
-# 3. After the events with which nothing is in memory only: the SyncGroup that stores a generation, and what follows until the next JoinGroup or LeaveGroup.
+# 3. After the events 4, 5, 14 and 15, and from 19 on. Then the group is Stable or Empty, and the log has its generation and its members.
 #
 # </details>
 #

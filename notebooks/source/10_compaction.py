@@ -114,7 +114,7 @@ for offset, key, value in course.list_offset_map_records(cleaned):
 # %% [markdown]
 # ## Why a tombstone stays for a day
 #
-# A replica that is behind may have the value and not yet the tombstone. If the tombstone were gone, this replica would keep the value forever. So a tombstone stays for `delete.retention.ms`, 24 hours by default. The 24 hours begin at the first pass that reads the tombstone, because this pass removes the value. Whoever has read the value before has 24 hours to read the tombstone, too:
+# A replica that is behind may have the value and not yet the tombstone. If the tombstone were gone, this replica would keep the value forever. So a tombstone stays for `delete.retention.ms`, 24 hours by default. The 24 hours begin at the first pass that reads the tombstone, because this pass removes the value. A replica that has read the value before this pass then has 24 hours to read the tombstone, too:
 #
 # - The first pass that reads the tombstone keeps it, and stores a [**delete horizon**](../docs/handbook/glossary.md#delete-horizon) in the header of its batch: the time of this pass plus `delete.retention.ms`. The horizon never changes.
 # - The first pass **at or after** the horizon removes the tombstone.
@@ -151,7 +151,7 @@ course.check("removing_pass", removing_pass)
 # %% [markdown]
 # ## Why a marker stays longest
 #
-# A marker says whether the records of its transaction count, so a load needs the marker as long as the log has one of these records. The cleaner therefore keeps the marker until a pass finds no more record of the transaction. Then the marker waits like a tombstone: this pass sets the marker's delete horizon, and the first pass at or after the horizon removes it.
+# A marker says whether the records of its transaction count, so a load needs the marker as long as the log has one of these records. The cleaner therefore keeps the marker as long as a pass still finds one of these records, even if this pass removes it. The next pass, which finds none, sets the marker's delete horizon. The first pass at or after the horizon removes the marker, so that a replica with the old records has had a day to read it.
 #
 # The records of an **aborted** transaction never get into the offset map, so they replace nothing, and a pass removes them.
 #

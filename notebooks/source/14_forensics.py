@@ -175,7 +175,7 @@ course.run_command("kafkagroups diff . cleaned", folder)
 # | do first | repair the cause of the error, or it comes back | the same |
 # | then | change `log.cleaner.threads`: new threads start, without a restart | let another broker lead the partition, then restart this broker |
 #
-# The sizes of the other 49 partitions do not help here, because they have few commits and are small in both cases. Metrics do not help, because broker 2 is stopped. That leaves its `log-cleaner.log`. Its next start helps in both cases.
+# The sizes of the other 49 partitions do not tell, because they have few commits and are small in both cases. A stopped broker has no metrics. So only the `log-cleaner.log` of broker 2 tells which case it is. Broker 2 must be started anyway, and its start is a remedy in both cases.
 #
 # <details><summary>Does a copy from a test cluster prove anything about production?</summary>
 #
@@ -218,7 +218,7 @@ course.check("slow_differences", slow_differences)
 # %% [markdown]
 # ## Incident 3: on Monday all bread is printed again
 #
-# Offsets are gone. The complaint names the group, so begin with *who*. `timeline` leaves out commits that only move forward. *1 generation before it never written* is normal if several members start together, and *48, the first commit after 453 was deleted* means that the next commit after the tombstone of 453 was 48.
+# Offsets are gone. The complaint names the group, so begin with *who*. `timeline` leaves out commits that only move forward.
 
 # %%
 folder = course.open_incident("empty_monday")
@@ -227,7 +227,7 @@ folder = course.open_incident("empty_monday")
 course.run_command("kafkagroups timeline . --group bread-print", folder)
 
 # %% [markdown]
-# **Look at the lines** of 6 and of 8 March. A tombstone does not say why it was written, so compare its time with two others: when did the last member leave, and when was the offset committed?
+# **Look at the lines** of 6 and of 8 March. (*1 generation before it never written* is normal if several members start together.) A tombstone does not say why it was written, so compare its time with two others: when did the last member leave, and when was the offset committed?
 #
 # For the other groups, ask *what changed*: `diff` also compares two moments of one log.
 
@@ -284,7 +284,7 @@ course.check("dark_length", dark_length)
 # %% [markdown]
 # ## Incident 5: 20 GB of parse errors a night
 #
-# Lesson 03 shows why such a program fails. Find which group began to commit in another way, and when. `stats --by writer` has a row for each group and kind of commit: *epoch* is the leader epoch, with `t` for commits in transactions, and *recs*, */min* and *med. s* are the records in each commit, the commits a minute, and the median seconds in between.
+# Lesson 03 shows why such a program fails. Find which group began to commit in another way, and when. `stats --by writer` has a row for each group and kind of commit, and below its table it explains the columns.
 
 # %%
 folder = course.open_incident("parse_errors")
@@ -312,7 +312,7 @@ course.check("parse_second_message", parse_second_message)
 # %% [markdown]
 # ## Incident 6: a lag alarm for a group that does not exist
 #
-# A broker and a monitor disagree about which groups exist. `load` lists the groups of the broker (*epoch* is the generation of a classic group, and *pend.* counts offsets in open transactions), and `stats` all groups in the log. Who wrote the groups that only the log has?
+# A broker and a monitor disagree about which groups exist. `load` lists the groups of the broker, and `stats` all groups in the log. Who wrote the groups that only the log has?
 
 # %%
 folder = course.open_incident("lag_of_the_dead")
@@ -477,6 +477,8 @@ course.check("cluster_cut_group", cluster_cut_group)
 # For each group, `offsets` has the commits that the plan sets, and `left_out` those that it does not set, with the reason (`why`).
 #
 # <details><summary>What a plan looks like, shortened</summary>
+#
+# This plan follows Kafka 4.x, whose coordinator reads only the new partition 49:
 #
 # ```
 # "coupon-check": {

@@ -42,7 +42,7 @@ const figure = document.querySelector(".kg-figure-page");
 if (!matchMedia("(prefers-reduced-motion: reduce)").matches) {
   const spoken = figure.querySelector(".kg-spoken");
   spoken.ariaLive = "off";
-  const timer = setTimeout(() => figure.querySelector(".kg-play").click(), 1500);
+  const timer = setTimeout(() => figure.querySelector(".kg-play").click(), 3000);
   const use = () => {
     clearTimeout(timer);
     spoken.ariaLive = "polite";

@@ -130,7 +130,7 @@ def check_barriers(page):
 def test_the_figure_of_the_first_page_plays_unless_the_reader_wants_no_motion(address, open_page, motion, word):
     """A screen reader hears nothing of it until the reader uses the figure. Both are whole on the first screen."""
     page = open_page(address, "index.html", motion=motion)
-    page.wait_for_timeout(2500)
+    page.wait_for_timeout(3500)
     assert page.locator(".kg-play").inner_text().endswith(word)
     spoken = page.locator(".kg-spoken")
     assert spoken.get_attribute("aria-live") == ("off" if word == "pause" else "polite")

@@ -546,24 +546,24 @@ function mount(root, content, send, messageText = "", before = null) {
     return drawScene(svg, isStep ? placed : placed.map((mark) => ({ ...mark, delay: 0, duration: 0 })), choose);
   }
 
-  // The headline says at once what happens. The caption explains it after the marks have shown it.
+  // The step's name says at once what happens. What comes of it is said after the marks have shown it.
   let telling = null;
-  const tell = (caption) => {
+  const tell = (scene) => {
     root.classList.remove("kg-telling");
-    shownCaption.textContent = caption;
+    scene.lines.forEach((line, number) => {
+      lines[number].textContent = line.text;
+      lines[number].className = `kg-line kg-tone-${line.tone}`;
+    });
+    shownCaption.textContent = scene.caption;
   };
 
   // Returns how long a sequence that plays stays at the scene.
   function show(isStep) {
     const scene = findScene(options);
     const movingMs = draw(isStep);
-    scene.lines.forEach((line, number) => {
-      lines[number].textContent = line.text;
-      lines[number].className = `kg-line kg-tone-${line.tone}`;
-    });
     clearTimeout(telling);
     root.classList.toggle("kg-telling", movingMs > 0);
-    telling = movingMs ? setTimeout(tell, movingMs, scene.caption) : tell(scene.caption);
+    telling = movingMs ? setTimeout(tell, movingMs + LEAVE_MS, scene) : tell(scene);
     if (text.textContent) spoken.textContent = tellStep(scene, text.textContent.split("\n"));
     text.textContent = scene.text.join("\n");
     updates.forEach((update, number) => update(options[number], scene.place));

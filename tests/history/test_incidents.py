@@ -59,8 +59,8 @@ SAID = {
 
 @pytest.mark.parametrize("group", SAID)
 def test_only_what_happened_after_an_unclean_election_is_said_of_a_group(group, incidents, run, monkeypatch):
-    """Nobody used promo-mailer again: its coordinator took out a member. refund-check went on with new members on b, and
-    reached none of its positions again.
+    """Nobody used promo-mailer again: its coordinator took out a member. refund-check went on with new members on b,
+    and reached none of its positions again.
     """
     monkeypatch.setenv("COLUMNS", "500")
     sides = [incidents / "unclean" / name for name in "ab"]

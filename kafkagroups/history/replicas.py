@@ -294,10 +294,9 @@ def compare_replicas(topics: tuple[OpenTopic, OpenTopic], loads: tuple[Groups, G
         result.topic_ids = (first_id, second_id)
     if result.is_created_again:
         return result
-    stop = topics[0].stop
     others = {log.partition: log for log in topics[1].logs}
     pairs = {log.partition: (log, others[log.partition]) for log in topics[0].logs if log.partition in others}
-    forks = {partition: find_fork(*pair, stop) for partition, pair in pairs.items()}
+    forks = {partition: find_fork(*pair, topics[0].stop) for partition, pair in pairs.items()}
     result.forks = {partition: fork for partition, fork in forks.items() if fork is not None}
     result.truncations = _find_truncations(result.forks)
     for partition in pairs if any(result.differences.values()) or result.forks else ():
@@ -307,7 +306,7 @@ def compare_replicas(topics: tuple[OpenTopic, OpenTopic], loads: tuple[Groups, G
             if result.truncations[partition].are_strangers:
                 continue
             newer_name = result.truncations[partition].newer
-            until_fork = replace(topics[0], stop=Stop(fork.batch_offset, stop.until_time))
+            until_fork = replace(topics[0], stop=Stop(fork.batch_offset, topics[0].stop.until_time))
             sides = [
                 (until_fork.part(log).load() if branch.only else loaded, loaded)
                 for log, branch, loaded in zip(pairs[partition], (fork.a, fork.b), loads, strict=True)

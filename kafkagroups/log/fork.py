@@ -12,9 +12,9 @@ A missing record is explained by cleaning in these cases:
 - The record is a transaction marker or has no key.
 
 Batches are not compared, because the cleaner writes them again. A missing record that nothing explains is no difference
-either if a later record of both, or a leader epoch of both, shows that both had the same records there: the cleaner of
-one replica can have removed it, and its tombstone before the other one fetched that. Otherwise it is a difference, and
-the end of the shorter log is the fork if there is no earlier one.
+either if a later record of both, or a leader epoch of both, shows that both had the same records there, or if the other
+replica has no record of its own from there on: its cleaner can have removed it, and its tombstone before the first one
+fetched that. Otherwise it is a difference, and the end of the shorter log is the fork if there is no earlier one.
 
 Simpler than Kafka: if the cleaner has removed the first records after the fork, and these records can also have been
 equal, the fork that is found here comes later than the real one.
@@ -34,7 +34,7 @@ from typing import NamedTuple
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, LogRecord
 from kafkagroups.log.segment_file import base_offset_of, check_regular
-from kafkagroups.log.segments import NO_STOP, Log, Stop, batches_until
+from kafkagroups.log.segments import NO_STOP, Log, Stop
 
 _ABORT_MARKER = b"\0\0\0\0"
 _CHECKPOINT = "leader-epoch-checkpoint"
@@ -131,7 +131,7 @@ def _find_common_end(a: _Replica, b: _Replica) -> int:
 class _Replica:
     def __init__(self, log: Log, stop: Stop) -> None:
         self.batch: Batch | None = None
-        self._batches: Iterator[Batch] = batches_until(log, stop)
+        self._batches: Iterator[Batch] = log.read_until(self._is_end)
         self._log = log
         self.checkpoint = _read_checkpoint(log)
         self._stop = stop
@@ -156,12 +156,17 @@ class _Replica:
     def has_same_batch(self, other: _Replica) -> bool:
         return self.batch is not None and other.batch is not None and self.batch.data == other.batch.data
 
+    def _is_end(self, batch: Batch) -> bool:
+        # Behind a stop, the log goes on.
+        is_end = self._stop.excludes(batch)
+        self.end = max(self.end, batch.base_offset if is_end else batch.next_offset)
+        return is_end
+
     def _next_batch(self) -> None:
         self.batch = next(self._batches, None)
         self._records = None
         self._index = 0
         if self.batch is not None:
-            self.end = max(self.end, self.batch.next_offset)
             epoch = self.batch.partition_leader_epoch
             if epoch >= 0 and (not self._epochs or epoch > self._epochs[-1][0]):
                 self._epochs.append((epoch, self.batch.base_offset))
@@ -252,7 +257,8 @@ class _Replica:
             self._missing[producer_id].setdefault(record.key, record.offset)
 
     def first_unexplained(self, agreed: int) -> int | None:
-        offsets = [offset for missing in self._missing.values() for offset in missing.values() if offset >= agreed]
+        last = max(self._columns[0], default=-1)
+        offsets = [offset for each in self._missing.values() for offset in each.values() if agreed <= min(offset, last)]
         if self._after_end is not None:
             offsets.append(self._after_end)
         return min(offsets, default=None)

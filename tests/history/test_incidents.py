@@ -1,6 +1,7 @@
 """Logs of real brokers in which somebody has done something. The folder's README.md says what."""
 
 import re
+import shutil
 
 import pytest
 
@@ -86,6 +87,12 @@ def test_a_deletion_that_one_replica_missed_is_no_fork(a, b, incidents, run, tmp
     )
     assert "can have been deleted" in text and "(delete.retention.ms) before this one fetched it" in text
     assert not re.search(r"ends at|fetches the|new on|new:|lost|joined", text)
+    for side in sides:
+        copied = tmp_path / side.name / "__consumer_offsets-3"
+        shutil.copytree(side / copied.name, copied, ignore=shutil.ignore_patterns("leader-epoch-checkpoint"))
+    for each in (sides, [tmp_path / side.name for side in sides]):
+        _, out, _ = run("diff", *each, "--kafka", "4.3.1", "--until-time", "2026-11-30T17:01:00")
+        assert "The replicas have no fork" in out and f"only {old} still has record 103" in " ".join(out.split())
     assert kg.compare_replicas(*sides, kafka="4.3.1").to_json()["fork"] == {}
     page = tmp_path / "report.html"
     assert run("report", *sides, "--kafka", "4.3.1", "--out", page)[0] == 0

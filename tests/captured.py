@@ -49,7 +49,7 @@ FAMILIES = {
         "releases/*/*/__consumer_offsets-*/*.log",
         "releases/decompressed/*/after-cleaning/*/*.log",
     ],
-    "incidents": ["incidents/README.md", "incidents/*/*/*.log"],
+    "incidents": ["incidents/README.md", "incidents/*/*/*.log", "incidents/*/[ab]/*/*"],
     "v440": [
         "v440/*.json",
         "v440/*.jsonl",

@@ -80,7 +80,7 @@ def describe_replicas(topics: Sequence[Topic]) -> str:
     if len(topics) != 2:
         return ""
     result = topics[0].diff(topics[1])
-    is_foreign = any(_are_strangers(fork, result.truncations[number]) for number, fork in result.forks.items())
+    is_foreign = any(truncation.are_strangers for truncation in result.truncations.values())
     if is_foreign or not result.a.partitions.keys() & result.b.partitions.keys():
         return ""
     text = StringIO()
@@ -94,7 +94,7 @@ def print_comparison(result: Replicas) -> None:
     for name, side in sides.items():
         moment = ", the earlier moment" if name == "a" and result.of == "moments" else ""
         print_text(f"{name}: {side.path}{moment}, {side.coordinator} coordinator of Kafka {side.kafka}")
-    changes: list[Change] = []
+    changes = [each for number, found in result.changes.items() if number not in result.forks for each in found]
     for partition, fork in result.forks.items():
         damages = {name: side.partitions[partition].damage for name, side in sides.items()}
         hiding = {name: damage for name, damage in damages.items() if damage and damage.readable_batches_after != 0}
@@ -104,8 +104,7 @@ def print_comparison(result: Replicas) -> None:
             answers.print_damage(f"{answers.name_partition(partition)}: {name}", damage, scope)
         if not hiding:
             _print_fork(partition, fork, result.truncations[partition])
-            if not _are_strangers(fork, result.truncations[partition]):
-                changes += result.changes[partition]
+            changes += result.changes.get(partition, [])
     if result.topic_ids is not None and result.is_created_again:
         print_text(
             "The topic was deleted and created again: its id is {} in a and {} in b. So these are two logs and no "
@@ -120,6 +119,11 @@ def print_comparison(result: Replicas) -> None:
     lines = {
         name: answers.describe_topic_partitions(side.topic_partitions, side.coordinator) for name, side in sides.items()
     }
+    if any(change.healing is Healing.KEPT for change in changes):
+        print_text(
+            "What only one replica still has can have been deleted. Then the cleaner of the other one had removed the "
+            "tombstone (delete.retention.ms) before this one fetched it. What was deleted is back when this one leads."
+        )
     for line in dict.fromkeys(chain(*lines.values())):
         names = [name for name in lines if line in lines[name]]
         print_text(line if len(names) == 2 else f"{names[0]}: {line}")
@@ -130,25 +134,19 @@ def print_comparison(result: Replicas) -> None:
 
 def _print_differences(table: str, changes: list[Change], result: Replicas) -> None:
     change_of = {(change.group, change.key): change for change in changes}
-    rows = [
-        (
-            change.group,
-            change.key,
-            f"{describe_answer(table, change.a)} on both, {describe_answer(table, change.before)} before the fork"
-            + _describe_deletions(result, change.group, change.key, (change.a, change.b)),
-            f"healed: the same on a and b{_describe_start(change, change.a)}",
-        )
-        for change in changes
-        if change.healing is Healing.SAME
-    ]
+    pairs = {key: [change.a, change.b] for key, change in change_of.items() if change.healing is Healing.SAME}
     for group_id, found in result.differences[table].items():
-        for key, pair in found.items() if isinstance(found, dict) else [("", found)]:
-            change = change_of.get((group_id, key))
-            what = describe_difference(table, *pair)
-            what += _describe_deletions(result, group_id, key, pair) if table == "offsets" else ""
-            rows.append((group_id, key, what, _describe_healing(change) if change else ""))
+        pairs |= {(group_id, key): pair for key, pair in (found if isinstance(found, dict) else {"": found}).items()}
+    rows = []
+    for (group_id, key), pair in pairs.items():
+        change = change_of.get((group_id, key))
+        what = describe_difference(table, *pair)
+        if change is not None and change.healing is Healing.SAME:
+            what = f"{describe_answer(table, pair[0])} on both, {describe_answer(table, change.before)} before the fork"
+        what += _describe_deletions(result, group_id, key, pair) if table == "offsets" else ""
+        rows.append((group_id, key, what, _describe_healing(change) if change else ""))
     title = {"offsets": "committed", "pending": "pending", "groups": ""}[table]
-    print_table(("group", title, "a → b", "after the fork"), sorted(rows))
+    print_table(("group", title, "a → b", "after the fork" if result.forks else "records"), sorted(rows))
 
 
 def _describe_deletions(result: Replicas, group: str, key: str, pair: Sequence[Any]) -> str:
@@ -157,9 +155,8 @@ def _describe_deletions(result: Replicas, group: str, key: str, pair: Sequence[A
     if sum(map(len, sides.values())) == sum(pair["ab".index(side)] is None for side in sides) == 1:
         return ""
     place = " in between" if result.of == "moments" else " on {}"
-    texts = [
-        f"{place.format(side)} ({', '.join(name_record(*each) for each in found)})" for side, found in sides.items()
-    ]
+    names = {side: ", ".join(name_record(*each) for each in found) for side, found in sides.items()}
+    texts = [f"{place.format(side)} ({names[side]})" for side in names]
     return f"; deleted{' and'.join(texts)}" if texts else ""
 
 
@@ -169,27 +166,31 @@ def _print_other_partitions(result: Replicas) -> None:
         if numbers := ["one without a number" if n is None else str(n) for n in side.partitions if n in partitions]:
             print_text(f"Only {name} has these partitions: {', '.join(numbers)}.")
     if not partitions and not result.forks:
-        equal = "apart from cleaning, they are the same as far as they were read"
-        end = "only cleaning makes the differences below" if any(result.differences.values()) else equal
-        print_text(f"The replicas have no fork: {end}.")
+        print_text("The replicas have no fork: apart from cleaning, they are the same as far as they were read.")
 
 
 def _describe_healing(change: Change) -> str:
     newer = change.newer
     older = _OTHER[newer]
     newer_value, older_value = (getattr(change, name) for name in (newer, older))
+    if change.healing is Healing.SAME:
+        return f"the same on a and b{_describe_start(change, older_value)}"
     if change.healing is Healing.BACK:
-        return f"back: {older} deleted it, and {newer} wrote it again{_list_records(newer_value, ' ({})')}"
+        what = "has members" if change.table == "groups" else f"committed it again{_list_records(newer_value, ' ({})')}"
+        return f"back: {older} deleted it, and {newer} {what}"
+    if change.healing is Healing.KEPT:
+        side = newer if newer_value else older
+        who = "one" if newer_value and older_value else f"only {side}"
+        return f"{who} still has {_list_records(newer_value or older_value, '{}') or 'records of it'}"
     if change.is_healed:
         place = " deleted" if newer_value is None else _list_records(newer_value, " {}")
         what = f"new{place and ':'}" if change.healing is Healing.NEW else f"healed{place and ', now'}"
         return f"{what}{place} on {newer}{_describe_start(change, older_value)}"
     if change.healing is Healing.BEHIND:
-        epochs = [each["leader_epoch"] for each in (older_value, newer_value) if change.table == "offsets" and each]
-        doubt = "; the topic has a new leader, too" if len(epochs) == 2 and -1 < epochs[0] < epochs[1] else ""
-        return f"lost: {newer} is behind{_list_records(newer_value, ' ({})')}{doubt}"
+        return f"lost: {newer} is behind{_list_records(newer_value, ' ({})')}{_describe_topic(change, older_value)}"
     if older_value is not None:
-        return f"lost: only {older} has it{_list_records(older_value, ' ({})')}"
+        verb = "changed" if change.table == "groups" and newer_value else "has"
+        return f"lost: only {older} {verb} it{_list_records(older_value, ' ({})')}"
     return f"lost: only {older} {'ended the transaction' if change.table == 'pending' else 'deleted it'}"
 
 
@@ -201,7 +202,14 @@ def _describe_start(change: Change, older: Any) -> str:
     start = change.before["offset"]
     count = older["offset"] - start if older else 0
     twice = f": if its consumer restarted, it read {count} twice" if count > 0 else ""
-    return f", {start} at the fork{twice}"
+    return f", {start} at the fork{_describe_topic(change, older) or twice}"
+
+
+def _describe_topic(change: Change, older: Any) -> str:
+    """Say if the same offset can stand for another record on the newer replica."""
+    newer = getattr(change, change.newer)
+    is_new = older and newer and -1 < older["leader_epoch"] < newer["leader_epoch"]
+    return "; the topic has a new leader, too" if is_new else ""
 
 
 def _list_records(value: Any, form: str) -> str:
@@ -214,57 +222,46 @@ def _print_fork(partition: int | None, fork: Fork, truncation: Truncation) -> No
     branches = {"a": fork.a, "b": fork.b}
     longer = [name for name, branch in branches.items() if branch.only] or ["b"]
     place = f"the replicas fork at offset {fork.offset}. Up to there, their records agree"
-    if len(longer) == 1:
+    if len(longer) == 1 and branches[_OTHER[longer[0]]].end_offset == fork.offset:
         place = f"{_OTHER[longer[0]]} ends at offset {fork.offset}, and {longer[0]} continues"
-    elif _are_strangers(fork, truncation):
+    elif truncation.are_strangers:
         place = "no record agrees, so a and b are probably logs of two partitions and no replicas of one"
-    lines = [f"{answers.name_partition(partition)}: {place}."]
+    print_text(f"{answers.name_partition(partition)}: {place}.")
     for name in longer:
         branch = branches[name]
         epoch = "" if branch.leader_epoch in (None, -1) else f", leader epoch {branch.leader_epoch}"
         records = f"{count_of(branch.only, 'record')} from there on: offsets {branch.first} to {branch.last}{epoch}"
         times = "" if branch.times is None else f", from {' to '.join(map(describe_time, branch.times))}"
         in_transactions = f"; {branch.transactional} of them in transactions" if branch.transactional else ""
-        lines.append(f"  Only {name} has {records}{times}{in_transactions}.")
+        print_text(f"  Only {name} has {records}{times}{in_transactions}.")
     newer = truncation.newer
-    older = _OTHER[newer]
-    epochs = branches[newer].epochs
-    if _are_strangers(fork, truncation):
-        lines.append("  If both are replicas, copy both folders first: one of them loses all of its records.")
-    elif truncation.is_elected:
+    if truncation.are_strangers:
+        print_text("  If both are replicas, copy both folders first: one of them loses all of its records.")
+        return
+    said = "The leader epochs of this partition do not say which replica was elected last."
+    ends = {_OTHER[newer]: truncation.offset, newer: truncation.reverse}
+    if truncation.is_elected:
         silence = "" if branches[newer].only else " It has written nothing since its election."
-        lines.append(f"  {newer} is the newer replica: its last leader epoch is {epochs[-1][0]}.{silence}")
-        returns = f"When the broker of {older} returns and follows {newer}, it"
-        lines.append(f"  {returns} {_describe_end(branches[older], truncation.offset)}.")
-    else:
-        lines.append("  The leader epochs in these files do not say which replica was elected last:")
-        if truncation.other_partitions:
-            lines[-1] = (
-                "  The leader epochs of this partition do not say which replica was elected last. In partition "
-                f"{list_names(truncation.other_partitions)} it was {newer}, so it probably leads here, too:"
-            )
-        for leader, end in ((newer, truncation.offset), (older, truncation.reverse)):
-            follower = _OTHER[leader]
-            lines.append(f"  if {leader} leads, {follower} {_describe_end(branches[follower], end)}.")
-    end = truncation.offset
-    if end is not None and end > fork.offset and branches[older].only:
-        lines.append(f"  Before offset {end}, {older} stays different: leader epochs do not show this fork.")
-    for line in lines:
-        print_text(line)
+        said = f"{newer} is the newer replica: its last leader epoch is {branches[newer].epochs[-1][0]}.{silence}"
+        del ends[newer]
+    elif truncation.other_partitions:
+        said += f" In partition {list_names(truncation.other_partitions)} it was {newer}, so probably here, too."
+    print_text(f"  {said}")
+    for name, end in ends.items():
+        leader = _OTHER[name]
+        print_text(f"  When {name} follows {leader}, it {_describe_end(branches[name], branches[leader], end)}.")
 
 
-def _are_strangers(fork: Fork, truncation: Truncation) -> bool:
-    """Whether the logs have no record in common, so that nothing that one has was lost or healed on the other."""
-    return not truncation.is_elected and fork.a.only > 0 < fork.b.only and fork.a.first == fork.b.first == 0
-
-
-def _describe_end(follower: Branch, end: int | None) -> str:
+def _describe_end(follower: Branch, leader: Branch, end: int | None) -> str:
     if end is None:
         return "truncates to its high watermark, because no leader epoch tells where"
+    hidden = f". Before offset {end}, it stays different: leader epochs do not show this fork"
+    different = hidden if follower.first is not None and follower.first < end else ""
     if end >= follower.end_offset:
-        return "keeps its records and fetches the others"
+        rest = f", and fetches from offset {end} on" if end < leader.end_offset else ""
+        return f"keeps its records{rest}{different}"
     lost = f", and loses {count_of(follower.only, 'record')}" if follower.only else ""
-    return f"truncates its log to offset {end}{lost}"
+    return f"truncates its log to offset {end}{lost}{different}"
 
 
 _OTHER = {"a": "b", "b": "a"}

@@ -14,7 +14,8 @@ A difference between the answers of two replicas is healed in these cases:
 - The older replica has not changed the answer after the fork. Then it only lacks records, and nothing is lost.
 
 A later commit of the newer replica does not heal a deletion that the older one did after the fork. Nor is a difference
-healed in a partition that only one side has, or without a fork.
+healed in a partition that only one side has, or if no replica has changed the answer after a fork: then the log of one
+has lost records to its cleaner that the other has kept.
 Source: AbstractFetcherThread.getOffsetTruncationState (4.3.1); KIP-101; KIP-279.
 """
 
@@ -120,9 +121,9 @@ def _list_changes(a: dict[str, Any], b: dict[str, Any]) -> Iterator[str]:
         if name in a and name in b and a[name] != b[name]:
             yield f"{name.replace('_', ' ')} {_show(a[name])} → {_show(b[name])}"
     members_a, members_b = ({member["member_id"]: member for member in group.get("members", ())} for group in (a, b))
-    for title, member_ids in (("joined", members_b.keys() - members_a), ("gone", members_a.keys() - members_b)):
+    for title, member_ids in (("with", members_b.keys() - members_a), ("without", members_a.keys() - members_b)):
         if member_ids:
-            yield f"{title}: {', '.join(sorted(member_ids))}"
+            yield f"{title} {', '.join(sorted(member_ids))}"
     for member_id in sorted(members_a.keys() & members_b):
         old = members_a[member_id]
         new = members_b[member_id]
@@ -143,13 +144,15 @@ class Truncation(NamedTuple):
     `offset` is the offset to which the other replica truncates its log; None if the leader epochs do not tell.
     `is_elected` says whether a leader epoch shows that the newer replica was elected last. If not, it is the one that
     was elected last in `other_partitions`, or else the longer one, and `reverse` is the offset to which it truncates if
-    the other replica is elected.
+    the other replica is elected. `are_strangers` says that the logs have no record in common, so they are probably
+    those of two partitions, and nothing that one of them has was lost or healed on the other.
     """
 
     newer: str
     offset: int | None
     is_elected: bool
     reverse: int | None
+    are_strangers: bool
     other_partitions: tuple[int | None, ...] = ()
 
 
@@ -157,10 +160,12 @@ class Healing(Enum):
     """What became of an answer after the fork.
 
     SAME: both replicas changed it, and give the same answer.
-    HEALED, NEW: the newer replica has a later answer than the older one, which has changed its answer, or has not.
-    BACK: the older replica deleted a group or an offset, and the newer one wrote it again.
+    HEALED, NEW: the newer replica has a later answer than the older one, which has changed its answer, or has not. A
+        group is always new, because later members do not show that their positions are healed.
+    BACK: the older replica deleted it, and the newer one has a later commit, or the group has members there.
     BEHIND: both replicas changed it, and the newer one has the lower offset.
-    LOST: only the older replica changed it.
+    LOST: only the older replica changed it, or deleted a group that has no member on the newer one.
+    KEPT: none changed it, so one has removed records that the other still has.
     """
 
     SAME = "same"
@@ -169,6 +174,7 @@ class Healing(Enum):
     BACK = "back"
     BEHIND = "behind"
     LOST = "lost"
+    KEPT = "kept"
 
 
 class Change(NamedTuple):
@@ -207,7 +213,7 @@ class Replicas:
     forks: dict[int | None, Fork] = field(default_factory=dict, repr=False)
     truncations: dict[int | None, Truncation] = field(default_factory=dict, repr=False)
     changes: dict[int | None, list[Change]] = field(default_factory=dict, repr=False)
-    """By partition number: the answers that the replicas changed after the fork."""
+    """By partition number: the answers that the replicas changed after the fork, and those that differ."""
     deletions: dict[str, dict[str, dict[str, list[tuple[int | None, int]]]]] = field(default_factory=dict, repr=False)
     """By group, topic partition and side: the places of the tombstones of a changed offset after the fork; of two
     moments, those between them, on side "b"."""
@@ -245,15 +251,17 @@ class Replicas:
     def healed(self) -> dict[str, dict[str, Any]]:
         """Return for each difference whether it is healed, in the form of the differences.
 
-        An answer that is the same again has no difference, but an entry here: it is healed.
+        An answer that is the same again has no difference, but an entry here: it is healed. A group is healed if all
+        that the replicas changed of it is.
         """
         healed: dict[str, dict[str, Any]] = {table: {} for table in _FIELDS}
         for table, groups in self.differences.items():
             for group_id, content in groups.items():
                 healed[table][group_id] = False if table == "groups" else dict.fromkeys(content, False)
-        for changes in self.changes.values():
-            for change in changes:
-                _put(healed, change.table, change.group, change.key, change.is_healed)
+        for change in chain(*self.changes.values()):  # That of a group comes before those of its offsets.
+            _put(healed, change.table, change.group, change.key, change.is_healed)
+            if not change.is_healed and change.group in healed["groups"]:
+                healed["groups"][change.group] = False
         return healed
 
     def to_json(self) -> dict[str, Any]:
@@ -286,24 +294,25 @@ def compare_replicas(topics: tuple[OpenTopic, OpenTopic], loads: tuple[Groups, G
         result.topic_ids = (first_id, second_id)
     if result.is_created_again:
         return result
-    stop = topics[0].stop
-    logs_of_sides = [{log.partition: log for log in topic.logs} for topic in topics]
-    common = logs_of_sides[0].keys() & logs_of_sides[1].keys()
-    for partition in sorted(common, key=lambda number: -1 if number is None else number):
-        fork = find_fork(logs_of_sides[0][partition], logs_of_sides[1][partition], stop)
-        if fork is not None:
-            result.forks[partition] = fork
+    others = {log.partition: log for log in topics[1].logs}
+    pairs = {log.partition: (log, others[log.partition]) for log in topics[0].logs if log.partition in others}
+    forks = {partition: find_fork(*pair, topics[0].stop) for partition, pair in pairs.items()}
+    result.forks = {partition: fork for partition, fork in forks.items() if fork is not None}
     result.truncations = _find_truncations(result.forks)
-    for partition, fork in result.forks.items():
-        log, other = (logs[partition] for logs in logs_of_sides)
-        truncation = result.truncations[partition]
-        until_fork = replace(topics[0], stop=Stop(fork.batch_offset, stop.until_time))
-        sides = [
-            (until_fork.part(log).load() if branch.only else loaded, loaded)
-            for log, branch, loaded in zip((log, other), (fork.a, fork.b), loads, strict=True)
-        ]
-        older, newer = sides if truncation.newer == "b" else reversed(sides)
-        result.changes[partition] = list(_find_changes(partition, older, newer, truncation.newer))
+    for partition in pairs if any(result.differences.values()) or result.forks else ():
+        sides = [(loaded, loaded) for loaded in loads]
+        newer_name = "b"
+        if fork := forks[partition]:
+            if result.truncations[partition].are_strangers:
+                continue
+            newer_name = result.truncations[partition].newer
+            until_fork = replace(topics[0], stop=Stop(fork.batch_offset, topics[0].stop.until_time))
+            sides = [
+                (until_fork.part(log).load() if branch.only else loaded, loaded)
+                for log, branch, loaded in zip(pairs[partition], (fork.a, fork.b), loads, strict=True)
+            ]
+        older, newer = sides if newer_name == "b" else reversed(sides)
+        result.changes[partition] = [*_find_changes(partition, older, newer, newer_name)]
     for name, topic in zip("ab", topics, strict=True):
         result.note_deletions(name, topic, {partition: fork.offset for partition, fork in result.forks.items()})
     return result
@@ -341,7 +350,9 @@ def _find_truncation(fork: Fork, newer: str | None = None) -> Truncation:
         find_truncation_offset(second.epochs, second.end_offset, first.epochs, first.end_offset)
         for first, second in ((leader, follower), (follower, leader))
     ]
-    return Truncation(newer, ends[0], ages[0][0] != ages[1][0], ends[1])
+    is_elected = ages[0][0] != ages[1][0]
+    are_strangers = not is_elected and fork.a.only > 0 < fork.b.only and fork.a.first == fork.b.first == 0
+    return Truncation(newer, ends[0], is_elected, ends[1], are_strangers)
 
 
 def _find_changes(
@@ -373,10 +384,11 @@ def _judge(table: str, before: Any, older: Any, newer_before: Any, newer: Any) -
     if is_same(table, newer, older):
         return Healing.SAME if has_older_changed and has_newer_changed else None
     if not has_newer_changed:
-        return Healing.LOST
-    if not has_older_changed:
+        return Healing.LOST if has_older_changed else Healing.KEPT
+    if not has_older_changed or (table == "groups" and older is not None):
         return Healing.NEW
     if table != "pending" and older is None:
-        return Healing.BACK
+        # A coordinator also writes a group when its last members leave or time out.
+        return Healing.BACK if table == "offsets" or newer["members"] else Healing.LOST
     is_behind = table == "offsets" and newer and newer["offset"] < older["offset"]
     return Healing.BEHIND if is_behind else Healing.HEALED

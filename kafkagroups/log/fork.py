@@ -11,8 +11,10 @@ A missing record is explained by cleaning in these cases:
 - The record belongs to an aborted transaction.
 - The record is a transaction marker or has no key.
 
-Batches are not compared, because the cleaner writes them again. A missing record that nothing explains is a difference,
-and the end of the shorter log is the fork if there is no earlier one.
+Batches are not compared, because the cleaner writes them again. A missing record that nothing explains is no difference
+either if a later record of both, or a leader epoch of both, shows that both had the same records there, or if the other
+replica has no record of its own from there on: its cleaner can have removed it, and its tombstone before the first one
+fetched that. Otherwise it is a difference, and the end of the shorter log is the fork if there is no earlier one.
 
 Simpler than Kafka: if the cleaner has removed the first records after the fork, and these records can also have been
 equal, the fork that is found here comes later than the real one.
@@ -31,8 +33,8 @@ from typing import NamedTuple
 
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, LogRecord
-from kafkagroups.log.segment_file import check_regular
-from kafkagroups.log.segments import NO_STOP, Log, Stop, batches_until
+from kafkagroups.log.segment_file import base_offset_of, check_regular
+from kafkagroups.log.segments import NO_STOP, Log, Stop
 
 _ABORT_MARKER = b"\0\0\0\0"
 _CHECKPOINT = "leader-epoch-checkpoint"
@@ -81,8 +83,10 @@ def find_fork(log_a: Log, log_b: Log, stop: Stop = NO_STOP) -> Fork | None:
     a = _Replica(log_a, stop)
     b = _Replica(log_b, stop)
     first_pair: int | None = None
+    agreed = max(log_a.start_offset, log_b.start_offset)
     while True:
         if a.is_between_batches() and b.is_between_batches() and a.has_same_batch(b):
+            agreed = a.end
             for side in (a, b):
                 side.skip_batch()
             continue
@@ -95,6 +99,8 @@ def find_fork(log_a: Log, log_b: Log, stop: Stop = NO_STOP) -> Fork | None:
                 first_pair = record_a.offset if first_pair is None else first_pair
                 a.note_difference(record_a)
                 b.note_difference(record_b)
+            else:
+                agreed = record_a.offset + 1
             a.advance(b)
             b.advance(a)
         elif record_b is None or (record_a is not None and record_a.offset < record_b.offset):
@@ -104,31 +110,38 @@ def find_fork(log_a: Log, log_b: Log, stop: Stop = NO_STOP) -> Fork | None:
         else:
             a.note_missing(record_b, b)
             b.advance(a)
-    offsets = [offset for offset in (first_pair, a.first_unexplained(), b.first_unexplained()) if offset is not None]
-    if not offsets:
+    common_end = _find_common_end(a, b)
+    if first_pair is None or first_pair >= common_end:
+        agreed = max(agreed, common_end)
+    offsets = (first_pair, a.first_unexplained(agreed), b.first_unexplained(agreed))
+    offset = min((offset for offset in offsets if offset is not None), default=None)
+    if offset is None:
         return None
-    offset = min(offsets)
     batch_offset = min(side.batch_offset_of(offset) for side in (a, b))
     return Fork(offset, batch_offset, a.branch(offset), b.branch(offset))
+
+
+def _find_common_end(a: _Replica, b: _Replica) -> int:
+    """Where the first of both ends the newest leader epoch that both have; 0 if their files do not say it."""
+    common = dict(a.checkpoint).keys() & dict(b.checkpoint)
+    starts = [start for epoch, start in [*a.checkpoint, *b.checkpoint] if epoch > max(common, default=0)]
+    return min(a.end, b.end, *starts) if common else 0
 
 
 class _Replica:
     def __init__(self, log: Log, stop: Stop) -> None:
         self.batch: Batch | None = None
-        self._batches: Iterator[Batch] = batches_until(log, stop)
-        self._start = log.start_offset
+        self._batches: Iterator[Batch] = log.read_until(self._is_end)
         self._log = log
+        self.checkpoint = _read_checkpoint(log)
         self._stop = stop
         self._records: Sequence[LogRecord] | None = None
         self._index = 0
-        self._end = log.start_offset
+        self.end = log.start_offset
         self._epochs: Epochs = []
-        # The records that only this replica has: their offsets, leader epochs, and the base offsets of their batches.
-        self._offsets = array("q")
-        self._leader_epochs = array("i")
-        self._batch_offsets = array("q")
-        self._times = array("q")
-        self._transactional = array("b")
+        # Of each record that only this replica has: the offset, time, leader epoch, base offset of its batch, and
+        # whether it belongs to a transaction.
+        self._columns = [array("q") for _ in range(5)]
         # By producer id and key, the first missing record that no later record explains yet. A record of a transaction
         # waits for the marker; the others have the producer id None.
         self._missing: defaultdict[int | None, dict[bytes, int]] = defaultdict(dict)
@@ -143,19 +156,23 @@ class _Replica:
     def has_same_batch(self, other: _Replica) -> bool:
         return self.batch is not None and other.batch is not None and self.batch.data == other.batch.data
 
-    @property
-    def lacks_records(self) -> bool:
-        return any(self._missing.values())
+    def _is_end(self, batch: Batch) -> bool:
+        # Behind a stop, the log goes on.
+        is_end = self._stop.excludes(batch)
+        self.end = max(self.end, batch.base_offset if is_end else batch.next_offset)
+        return is_end
 
     def _next_batch(self) -> None:
         self.batch = next(self._batches, None)
         self._records = None
         self._index = 0
         if self.batch is not None:
-            self._end = max(self._end, self.batch.next_offset)
             epoch = self.batch.partition_leader_epoch
             if epoch >= 0 and (not self._epochs or epoch > self._epochs[-1][0]):
                 self._epochs.append((epoch, self.batch.base_offset))
+        elif self._stop == NO_STOP and self._log.damage is None:
+            # The last segment is empty if the cleaner has emptied those before it.
+            self.end = max(self.end, base_offset_of(self._log.segments[-1]))
 
     def _read_records(self) -> Sequence[LogRecord]:
         assert self.batch is not None
@@ -184,7 +201,7 @@ class _Replica:
         self._index += 1
 
     def skip_batch(self) -> None:
-        if self.lacks_records:
+        if any(self._missing.values()):
             assert self.batch is not None
             for record in self._read_records():
                 self._explain(record, self.batch)
@@ -209,7 +226,7 @@ class _Replica:
     def _explain(self, record: LogRecord, batch: Batch) -> None:
         if batch.is_control:
             self.end_transaction(record, batch)
-        elif record.key is not None and self.lacks_records:
+        elif record.key is not None:
             for missing in self._missing.values():
                 missing.pop(record.key, None)
 
@@ -220,20 +237,17 @@ class _Replica:
 
     def note_difference(self, record: LogRecord) -> None:
         assert self.batch is not None
-        self._offsets.append(record.offset)
-        self._leader_epochs.append(self.batch.partition_leader_epoch)
-        self._batch_offsets.append(self.batch.base_offset)
-        self._times.append(record.timestamp)
-        self._transactional.append(self.batch.is_transactional)
+        batch = self.batch
+        row = (record.offset, record.timestamp, batch.partition_leader_epoch, batch.base_offset, batch.is_transactional)
+        for column, value in zip(self._columns, row, strict=True):
+            column.append(value)
 
     def note_missing(self, record: LogRecord, other: _Replica) -> None:
-        if record.offset < self._start:
-            return
         other.note_difference(record)
         batch = other.batch
         assert batch is not None
-        if self.batch is None and record.offset >= self._end:
-            self._after_end = self._end if self._after_end is None else self._after_end
+        if self.batch is None and record.offset >= self.end:
+            self._after_end = self.end if self._after_end is None else self._after_end
         elif batch.is_control or record.key is None:
             return
         elif record.value is None:
@@ -242,31 +256,32 @@ class _Replica:
             producer_id = batch.producer_id if batch.is_transactional else None
             self._missing[producer_id].setdefault(record.key, record.offset)
 
-    def first_unexplained(self) -> int | None:
-        offsets = [offset for missing in self._missing.values() for offset in missing.values()]
+    def first_unexplained(self, agreed: int) -> int | None:
+        last = max(self._columns[0], default=-1)
+        offsets = [offset for each in self._missing.values() for offset in each.values() if agreed <= min(offset, last)]
         if self._after_end is not None:
             offsets.append(self._after_end)
         return min(offsets, default=None)
 
     def batch_offset_of(self, offset: int) -> int:
-        index = bisect_left(self._offsets, offset)
-        return min(offset, self._batch_offsets[index]) if index < len(self._offsets) else offset
+        offsets, _, _, batch_offsets, _ = self._columns
+        index = bisect_left(offsets, offset)
+        return min(offset, batch_offsets[index]) if index < len(offsets) else offset
 
     def branch(self, fork_offset: int) -> Branch:
-        index = bisect_left(self._offsets, fork_offset)
+        index = bisect_left(self._columns[0], fork_offset)
+        offsets, times, leader_epochs, _, transactional = (column[index:] for column in self._columns)
         # A leader that has written nothing yet has its epoch at the end of the log.
-        end = self._end + (self._stop == NO_STOP)
-        epochs = [entry for entry in _read_checkpoint(self._log) or self._epochs if entry[1] < end]
-        only = len(self._offsets) - index
-        if not only:
-            return Branch(0, None, None, None, self._end, epochs)
-        first = self._offsets[index]
-        times = [time for time in self._times[index:] if time != NO_TIMESTAMP]
-        found = ((min(times), max(times)) if times else None, sum(self._transactional[index:]))
-        return Branch(only, first, self._offsets[-1], self._leader_epochs[index], self._end, epochs, *found)
+        end = self.end + (self._stop == NO_STOP)
+        epochs = [entry for entry in self.checkpoint or self._epochs if entry[1] < end]
+        if not offsets:
+            return Branch(0, None, None, None, self.end, epochs)
+        known = [time for time in times if time != NO_TIMESTAMP]
+        found = ((min(known), max(known)) if known else None, sum(transactional))
+        return Branch(len(offsets), offsets[0], offsets[-1], leader_epochs[0], self.end, epochs, *found)
 
 
-def _read_checkpoint(log: Log) -> Epochs | None:
+def _read_checkpoint(log: Log) -> Epochs:
     """The file has a version (0), the number of entries, and a line "epoch offset" for each entry.
 
     Source (4.3.1): LeaderEpochCheckpointFile.java.
@@ -276,8 +291,8 @@ def _read_checkpoint(log: Log) -> Epochs | None:
         entries = [(int(epoch), int(offset)) for epoch, offset in (line.split() for line in lines[2:] if line.strip())]
         is_whole = int(lines[0]) == 0 and int(lines[1]) == len(entries) and entries == sorted(entries)
     except (ValueError, IndexError):
-        return None
-    return entries if is_whole else None
+        return []
+    return entries if is_whole else []
 
 
 def read_topic_id(log: Log) -> str | None:

@@ -1,6 +1,7 @@
 """Logs of real brokers in which somebody has done something. The folder's README.md says what."""
 
 import re
+import shutil
 
 import pytest
 
@@ -49,3 +50,50 @@ def test_the_partition_at_which_the_members_died_stands_still(incidents):
     """The committed offset of invoices-4 was 139 for the last minute, and the other partitions moved on."""
     positions = kg.timeline(incidents / "poison", "invoice-renderer", kafka="4.3.1").positions
     assert positions[0].topic_partition == kg.TopicPartition("invoices", 4) and positions[0].now == 139
+
+
+SAID = {
+    "promo-mailer": [["promos-0", "none → 83", "lost: only a deleted it"], ["", "lost: only a deleted it"]],
+    "refund-check": [["refunds-0", "343 → 258", "lost: b is behind"], ["", "with refund-0-68f6a3fd", "new on b"]],
+}
+
+
+@pytest.mark.parametrize("group", SAID)
+def test_only_what_happened_after_an_unclean_election_is_said_of_a_group(group, incidents, run, monkeypatch):
+    """Nobody used promo-mailer again: its coordinator took out a member. refund-check went on with new members on b,
+    and reached none of its positions again.
+    """
+    monkeypatch.setenv("COLUMNS", "500")
+    sides = [incidents / "unclean" / name for name in "ab"]
+    status, out, _ = run("diff", *sides, "--kafka", "3.9.2")
+    rows = [row for row in out.splitlines() if row.startswith(group)]
+    for words in SAID[group]:
+        assert status == 0 and any(all(word in row for word in words) for row in rows)
+    assert not re.search("back|healed|again", " ".join(rows))
+    found = kg.compare_replicas(*sides, kafka="3.9.2").to_json()
+    assert found["healed"]["groups"][group] is False
+
+
+@pytest.mark.parametrize(("a", "b"), ["ab", "ba"])
+def test_a_deletion_that_one_replica_missed_is_no_fork(a, b, incidents, run, tmp_path):
+    """catalog-diff was deleted on the leader. Both logs end at 532, and nothing was written on the follower since."""
+    sides = [incidents / "cleaned" / name for name in (a, b)]
+    old = "a" if a == "b" else "b"
+    status, out, _ = run("diff", *sides, "--kafka", "4.3.1")
+    text = " ".join(out.split())
+    change = "81 → none" if old == "a" else "none → 81"
+    assert (
+        status == 0 and "no fork" in text and f"catalog-diff catalog-0 {change} only {old} still has record 103" in text
+    )
+    assert "can have been deleted" in text and "(delete.retention.ms) before this one fetched it" in text
+    assert not re.search(r"ends at|fetches the|new on|new:|lost|joined", text)
+    for side in sides:
+        copied = tmp_path / side.name / "__consumer_offsets-3"
+        shutil.copytree(side / copied.name, copied, ignore=shutil.ignore_patterns("leader-epoch-checkpoint"))
+    for each in (sides, [tmp_path / side.name for side in sides]):
+        _, out, _ = run("diff", *each, "--kafka", "4.3.1", "--until-time", "2026-11-30T17:01:00")
+        assert "The replicas have no fork" in out and f"only {old} still has record 103" in " ".join(out.split())
+    assert kg.compare_replicas(*sides, kafka="4.3.1").to_json()["fork"] == {}
+    page = tmp_path / "report.html"
+    assert run("report", *sides, "--kafka", "4.3.1", "--out", page)[0] == 0
+    assert f"only {old} still has record 103" in " ".join(page.read_text().split())

@@ -85,7 +85,7 @@ def test_the_text_names_the_fork_of_two_replicas(run, replicas):
     lines = [" ".join(line.split()) for line in out.splitlines()]
     assert "Partition 9: the replicas fork at offset 44. Up to there, their records agree." in lines
     text = " ".join(out.split())
-    assert "When the broker of a returns and follows b, it truncates its log to offset 44, and loses 1 record." in text
+    assert "When a follows b, it truncates its log to offset 44, and loses 1 record." in text
     assert "billing orders-0 offset 90 → 60 lost: b is behind (record 44)" in lines
     assert all(len(line) <= 80 for line in out.splitlines() if "/" not in line)
 
@@ -153,8 +153,8 @@ def test_the_election_in_another_partition_says_who_leads_a_partition_without_ne
     found = kg.compare_replicas(a, b).to_json()
     assert found["truncation"] == {"8": {"newer": "b", "offset": 1}, "9": {"newer": "b", "offset": end}}
     text = say(a, b)
-    assert "In partition 8 it was b, so it probably leads here, too: if b leads, a truncates its log to" in text
-    assert "if a leads, b keeps its records and fetches the others." in text
+    assert "In partition 8 it was b, so probably here, too. When a follows b, it truncates its log to" in text
+    assert f"When b follows a, it keeps its records, and fetches from offset {end} on." in text
 
 
 def test_a_fork_says_when_its_records_were_written_and_which_belong_to_transactions(write, say):
@@ -190,7 +190,7 @@ def test_a_deletion_that_a_later_commit_undoes_is_not_healed(write, say):
     (change,) = [each for each in result.changes[9] if each.table == "offsets"]
     assert change.healing is Healing.BACK
     words = say(a, b).split()
-    assert {"back:", "deleted", "wrote", "again"} <= {*words} and "healed:" not in words
+    assert {"back:", "deleted", "committed", "again"} <= {*words} and "healed:" not in words
 
 
 def test_a_deletion_on_both_replicas_is_not_one_deletion(write, say, monkeypatch):
@@ -204,8 +204,8 @@ def test_a_deletion_on_both_replicas_is_not_one_deletion(write, say, monkeypatch
     monkeypatch.setenv("COLUMNS", "300")
     text = say(a, b)
     both = f"none on both, 64 before the fork; deleted on a (9:{end}) and on b (9:{end}, 9:{end + 3})"
-    assert f"alerts loyal-0 {both} healed: the same on a and b" in text
-    assert "alerts loyal-1 none → 70 back: a deleted it, and b wrote it again" in text
+    assert f"alerts loyal-0 {both} the same on a and b" in text
+    assert "alerts loyal-1 none → 70 back: a deleted it, and b committed it again" in text
 
 
 @pytest.mark.parametrize("control_type", [1, 0])
@@ -269,15 +269,43 @@ def test_a_fork_is_found_behind_records_that_one_replica_cleaned(write):
     }
 
 
-def test_a_record_that_no_cleaning_explains_is_a_fork(write):
-    """b lacks the only commit of a key: the cleaner never removes the newest commit."""
+def test_a_record_before_one_of_both_is_no_fork(write, say):
+    """b lacks the only commit of new-0, but has the record behind it. A cleaner removes a commit and its tombstone."""
     a = write("a", [(0, ("new-0", 5)), (0, ("orders-0", 90))])
     end = end_of(LOG)
     b = write("b")
     with LogWriter(b) as writer:
         writer.append(encode(end + 1, [("orders-0", 90)], 0))
-    fork = kg.compare_replicas(a, b).forks[9]
-    assert (fork.offset, fork.a.only, fork.b.only) == (end, 1, 0)
+    for sides, kept in (((a, b), "5 → none only a"), ((b, a), "none → 5 only b")):
+        assert kg.compare_replicas(*sides).forks == {}
+        text = say(*sides)
+        assert f"billing new-0 {kept} still has record {end}" in text and "(delete.retention.ms)" in text
+
+
+def test_a_follower_that_lags_behind_a_cleaned_leader_has_no_fork_before_its_end(write, say):
+    """The cleaner of a has removed all that b has fetched: only the brokers' files say that both had the same."""
+    a, b = (write(name, [(0, ("new-0", 5)), (0, ("orders-0", 90))]) for name in "ab")
+    end = end_of(b)
+    (segment,) = a.glob("*.log")
+    segment.write_bytes(encode(end, [("orders-0", 95)], 1))
+    assert kg.compare_replicas(a, b).forks[9].offset < end
+    for side, epochs in ((a, f"2\n0 0\n1 {end}\n"), (b, "1\n0 0\n")):
+        (side / "leader-epoch-checkpoint").write_text(f"0\n{epochs}")
+    for sides, kept in (((a, b), "none → 5 only b"), ((b, a), "5 → none only a")):
+        fork = kg.compare_replicas(*sides).forks[9]
+        assert fork.offset == end and {fork.a.only, fork.b.only} == {1, 0}
+        text = say(*sides)
+        assert f"ends at offset {end}, and" in text and f"keeps its records, and fetches from offset {end} on" in text
+        assert f"billing new-0 {kept} still has record {end - 2}" in text
+
+
+def test_a_log_ends_at_its_last_segment(write, say):
+    """The cleaner of b has emptied the segment with the last deletion, so a broker still has its end in a file name."""
+    a = write("a", [(0, ("new-0", 5)), (0, ("new-0", None))])
+    b = write("b")
+    (b / f"{end_of(a):020}.log").touch()
+    assert kg.compare_replicas(a, b).forks == {} == kg.compare_replicas(b, a).forks
+    assert "ends at offset" not in say(a, b)
 
 
 def test_the_checkpoint_of_leader_epochs_decides_the_truncation(write):
@@ -378,8 +406,8 @@ def test_without_an_election_the_text_says_both_futures(write, say):
     b = write("b", [(0, ("orders-0", 60))])
     text = say(a, b)
     assert "do not say which replica was elected last" in text
-    assert "if b leads, a keeps its records and fetches the others" in text
-    assert f"if a leads, b truncates its log to offset {end_of(a)}, and loses 1 record" in text
+    assert f"When a follows b, it keeps its records, and fetches from offset {end_of(a)} on." in text
+    assert f"When b follows a, it truncates its log to offset {end_of(a)}, and loses 1 record." in text
 
 
 def test_logs_of_two_partitions_have_nothing_lost_or_healed(tmp_path, run):

@@ -141,7 +141,7 @@ REMEDIES = {
     "(auto.offset.reset), a tool, or another program. Let another group read what lies between, or stop this group "
     "and set it back to the offset before: it then reads the later records again, too.",
     "two_writers": "Give each program a group id of its own: each continues at the other one's offset after a "
-    "rebalance. kafkagroups stats --by writer shows how both commit.",
+    "rebalance or a restart. kafkagroups stats --by writer shows how both commit.",
     "unassigned_partition": "Read the log of the group's leader (new protocol: of the coordinator) for a member with "
     "another assignor, or metadata that miss the partition. A restart of the leader assigns anew.",
     "uncleaned": "Check log.cleaner.enable=true and cleanup.policy=compact. Repair the error in log-cleaner.log. Then, "
@@ -152,6 +152,12 @@ REMEDIES = {
     "recovery then cuts the zeros off.",
 }
 """What to do about the kinds of findings whose remedy does not depend on what was found."""
+OUTSIDER_REMEDY = (
+    "Find what commits while the group has no member, for example an offset sync (MirrorMaker 2: sync.group.offsets) "
+    "or a script, and stop it: the members begin there at their next start. Until then, keep a member in the group, "
+    "because a broker then refuses such commits. Another group id for the members only loses their positions."
+)
+"""Of `two_writers`, if one of them is no member."""
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,7 @@ from kafkagroups.cli.output import format_time_ms, print_table, print_text, shor
 from kafkagroups.groups.offsets import Fate
 from kafkagroups.history.explain import Explanation
 from kafkagroups.history.fates import RecordFate
-from kafkagroups.history.finding import count_of, name_record
-from kafkagroups.history.group_events import SHARE_NOTE
+from kafkagroups.history.finding import SHARE_NOTE, count_of, name_record
 from kafkagroups.loading.partition_count import has_wildcard
 from kafkagroups.records.releases import rules_to_json
 from kafkagroups.records.serde import RECORD_TYPES

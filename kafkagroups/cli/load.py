@@ -13,8 +13,7 @@ from kafkagroups.cli.options import SPARK, Options
 from kafkagroups.cli.output import print_line, print_table, print_text, progress_bar, shorten, spinner
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.modern_group import AnyGroup, ModernGroup
-from kafkagroups.history.finding import count_of, list_names
-from kafkagroups.history.group_events import SHARE_NOTE
+from kafkagroups.history.finding import SHARE_NOTE, count_of, list_names
 from kafkagroups.loading.groups import Groups, group_json, member_rows, modern_member_json, sorted_pending
 from kafkagroups.loading.partition_count import match_groups
 from kafkagroups.records.releases import rules_to_json

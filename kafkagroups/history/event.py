@@ -352,11 +352,6 @@ class Position:
         """The last commit, or an earlier one behind which the position still is, if it can be late."""
         return self.rereads[-1] if self.remaining and self.rereads and self.rereads[-1].can_be_late else None
 
-    def hand_over(self, late: Reread) -> None:
-        """Note that a new owner has begun at the last commit, which is behind because of a late one."""
-        late.start = self.now
-        late.can_be_late = False
-
     def commit(
         self, offset: int, record: int, time_ms: int | None, *, is_by_member: bool, owner: str = "", metadata: str = ""
     ) -> None:

@@ -15,6 +15,7 @@ from kafkagroups.log.segment_file import partition_for
 LISTED_NAMES = 3
 LISTED_GROUPS = 20
 """More names than in other sentences: a group that is not named can lose records unnoticed."""
+SHARE_NOTE = "The offsets of a share group are not in this log, but in the topic __share_group_state."
 _UNITS = ((86_400_000, "days"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms"))
 """The units of a duration: ms and name. A duration of less than two units is given in the next smaller unit."""
 
@@ -153,9 +154,8 @@ REMEDIES = {
 }
 """What to do about the kinds of findings whose remedy does not depend on what was found."""
 OUTSIDER_REMEDY = (
-    "Find what commits while the group has no member, for example an offset sync (MirrorMaker 2: sync.group.offsets) "
-    "or a script, and stop it: the members begin there at their next start. Until then, keep a member in the group, "
-    "because a broker then refuses such commits. Another group id for the members only loses their positions."
+    "Find what commits while the group has no member, for example an offset sync (MirrorMaker 2), and stop it. Until "
+    "then, keep a member in the group: a broker refuses such commits then. Another group id only loses positions."
 )
 """Of `two_writers`, if one of them is no member."""
 

@@ -38,7 +38,6 @@ TOPOLOGY = 23
 PATTERN = 16
 SHARE_OFFSETS = 15
 """The record types by their role (records/consumer_group.py, share_group.py, streams_group.py)."""
-SHARE_NOTE = "The offsets of a share group are not in this log, but in the topic __share_group_state."
 STATIC_LEAVE_EPOCH = -2
 """The epoch of a static member that has left for a while."""
 NOTHING = frozenset[tuple[str, int]]()

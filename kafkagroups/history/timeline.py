@@ -27,7 +27,7 @@ from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.helpers import MAX_INT64
 from kafkagroups.history.event import Cause, Event, Position, event_json, finish_positions, sort_rewound
 from kafkagroups.history.finding import count_of, describe_duration, describe_time, list_groups, list_names, name_record
-from kafkagroups.history.group_events import NOTHING, PARTITION_METADATA, SHARE_NOTE, add_to_sentence, limit_assigned
+from kafkagroups.history.group_events import NOTHING, PARTITION_METADATA, add_to_sentence, limit_assigned
 from kafkagroups.history.group_log import GroupHistory, GroupLog, GroupRecord, Marker, load_group_logs
 from kafkagroups.history.group_rules import find_expiry_in_use, find_unowned
 from kafkagroups.history.offset_events import OffsetEvents
@@ -378,7 +378,7 @@ class PartitionHistory(OffsetEvents):
 
     def _describe_deletion(self, old_type: str | None) -> str:
         if old_type == "share":
-            return f"The group was deleted. {SHARE_NOTE}"
+            return "The group was deleted. Its offsets were not in this log, but in the topic __share_group_state."
         if self.has_offsets():
             return "The group was deleted without its offsets."
         if old_type is None:

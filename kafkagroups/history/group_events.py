@@ -319,6 +319,8 @@ class GroupEvents:
         """The type of the group before the conversion in the current batch."""
         self._deleted_type: str | None = None
         """The type of the group before it was deleted."""
+        self._owners: tuple[GroupState | None, dict[TopicPartition, tuple[str, Member]]] = (None, {})
+        """The members by partition of the state for which somebody asked last."""
         self._has_generation = False
         self._seen_members: set[str] = set()
         """The ids of the members of which the log had a member record before."""
@@ -531,12 +533,15 @@ class GroupEvents:
         return frozenset(f"{self.name_topic(topic)}-{number}" for topic, number in assigned)
 
     def find_members_by_partition(self) -> dict[TopicPartition, tuple[str, Member]]:
-        return {
-            TopicPartition(self.name_topic(topic), number): (member_id, self.state.members[member_id])
-            for member_id, partitions in self.state.assigned.items()
-            if member_id in self.state.members
-            for topic, number in partitions
-        }
+        if self._owners[0] is not self.state:
+            owners = {
+                TopicPartition(self.name_topic(topic), number): (member_id, self.state.members[member_id])
+                for member_id, partitions in self.state.assigned.items()
+                if member_id in self.state.members
+                for topic, number in partitions
+            }
+            self._owners = (self.state, owners)
+        return self._owners[1]
 
     def _list_lost(self, old: GroupState, left: Ids) -> tuple[tuple[Member, frozenset[str]], ...]:
         assigned = ((member_id, old.assigned.get(member_id, NOTHING)) for member_id in left if member_id in old.members)

@@ -217,7 +217,8 @@ class OffsetEvents:
             if late is not None or offset < position.now:
                 owner, _ = self.group.find_members_by_partition().get(key, ("", None))
             if late is not None and (self.group.empty_at > position.record or len({late.owner, owner, ""}) == 3):
-                late.start, late.can_be_late = position.now, False  # A new owner has begun there.
+                late.start = position.now  # A new owner has begun there.
+                late.can_be_late = False
             place = (offset, record.offset, get_time(record))
             position.commit(*place, is_by_member=is_by_member, owner=owner, metadata=record.value.metadata)
         is_outside = not self.group.state.members and not record.is_pending

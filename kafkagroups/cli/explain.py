@@ -14,7 +14,7 @@ from kafkagroups.cli.output import format_time_ms, print_table, print_text, shor
 from kafkagroups.groups.offsets import Fate
 from kafkagroups.history.explain import Explanation
 from kafkagroups.history.fates import RecordFate
-from kafkagroups.history.finding import count_of, name_record
+from kafkagroups.history.finding import SHARE_NOTE, count_of, name_record
 from kafkagroups.loading.partition_count import has_wildcard
 from kafkagroups.records.releases import rules_to_json
 from kafkagroups.records.serde import RECORD_TYPES
@@ -196,6 +196,8 @@ def _print_answer(args: Options, explanation: Explanation, subject: str, broker:
     elif args.topic is None:
         state = f"{answer['state']}, with" if "state" in answer else "Dead, and all the same its"
         text = f"that {subject} is {state} {count_of(len(answer['offsets']), 'offset')}"
+        if answer.get("type") == "share":
+            text = f"that {subject} is {answer['state']}. {SHARE_NOTE.removesuffix('.')}"
     elif args.partition is None:
         offsets = ", ".join(f"{key}: {offset['offset']}" for key, offset in answer.items())
         text = f"{offsets} for {subject}"

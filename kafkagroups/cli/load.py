@@ -13,7 +13,7 @@ from kafkagroups.cli.options import SPARK, Options
 from kafkagroups.cli.output import print_line, print_table, print_text, progress_bar, shorten, spinner
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.modern_group import AnyGroup, ModernGroup
-from kafkagroups.history.finding import count_of, list_names
+from kafkagroups.history.finding import SHARE_NOTE, count_of, list_names
 from kafkagroups.loading.groups import Groups, group_json, member_rows, modern_member_json, sorted_pending
 from kafkagroups.loading.partition_count import match_groups
 from kafkagroups.records.releases import rules_to_json
@@ -29,7 +29,6 @@ GROUPS_SHOWN = 50
 """The text shows at most this number of groups: those with the most committed offsets."""
 OFFSET_ROWS_SHOWN = 200
 """The text shows at most this number of committed offsets of all groups."""
-_SHARE_NOTE = "The offsets of a share group are not in this log, but in the topic __share_group_state."
 _ASSIGNMENTS = {"assignment": "assigned", "pending_revocation": "of these to revoke", "target_assignment": "target"}
 ARGUMENTS = f"""
 PATH... --coordinator --kafka --partitions
@@ -129,7 +128,7 @@ def _print_answer(args: Options, topic: Topic, groups: Groups) -> None:
     print_table(
         ("group", "part.", "type", "state", "protocol", "epoch", "memb.", "offsets", "pend."),
         [_list_cells(group_id, group_json(group)) for group_id, group in shown.items()],
-        note=_SHARE_NOTE if any(group.type == "share" for group in shown.values()) else "",
+        note=SHARE_NOTE if any(group.type == "share" for group in shown.values()) else "",
     )
     whole = None if args.engine == "spark" else topic.open()
     for group in shown.values():

@@ -24,7 +24,8 @@ DEFAULT_ROWS = 20
 """The default of --top in the text. JSON contains all rows by default."""
 _COUNTS = attrgetter("segments", "batches", "records", "bytes")
 _RECORDS_AND_FIRST = attrgetter("records", "first_timestamp_ms")
-_CLEANING = attrgetter("uncleanable_bytes", "freed_bytes", "cleaned_up_to", "last_cleaned_ms")
+_CLEANING = attrgetter("first_uncleanable_offset", "stops_because_of", "uncleanable_bytes", "freed_bytes")
+_CLEANED = attrgetter("cleaned_up_to", "last_cleaned_ms")
 ARGUMENTS = f"""
 PATH...
 --by {"|".join(stats.ROW_KINDS)}=group  what a row counts; writer: commits of a group with equal batch size and
@@ -179,16 +180,12 @@ def _print_open_transactions(statistics: stats.Stats) -> None:
 
 
 def _print_cleaning(statistics: stats.Stats, largest: list[tuple[int | None, stats.PartitionStats]]) -> None:
-    rows = []
-    for number, part in largest:
-        is_stopped = part.first_uncleanable_offset < part.active_base_offset
-        reason = f"txn {part.last_stable_offset}" if is_stopped else "active"
-        rows.append((number, part.first_uncleanable_offset, reason, *_CLEANING(part)))
     print_table(
         ("part.", "stops at", "because of", "bytes there", "frees bytes", "cleaned to", "cleaned (UTC)"),
-        rows,
-        note='Cleaning stops at the active segment, or at the first open transaction ("txn OFFSET"). "-": the log does '
-        "not tell. The time assumes delete.retention.ms of 1 day.",
+        [(number, *_CLEANING(part), *_CLEANED(part)) for number, part in largest],
+        note='Cleaning stops at the active segment, or at the first open transaction ("txn OFFSET"). At damaged bytes '
+        '("damage OFFSET"), it fails, and frees nothing. "-": the log does not tell. The time assumes '
+        "delete.retention.ms of 1 day.",
     )
     # After a failure, the coordinator does not read on, so the live records are not known.
     if not any(finding.kind == "load_failure" for finding in statistics.findings):

@@ -244,6 +244,8 @@ USUAL_PAUSES = 3
 """A position stands still if it has not moved for this many times its longest pause."""
 MIN_TURNS = 4
 """How often two forms of commits must have followed each other before they are two writers."""
+MAX_BEHIND = 4
+"""A member that keeps its partition commits late at most so often in a row; otherwise it reads again."""
 MAX_RANGES = 5
 """A sentence contains at most this many ranges that were read again, the last ones."""
 
@@ -254,9 +256,9 @@ class Reread:
 
     `start` is the committed offset after the step back, `before` the one before it, of `before_record`, and `limit` the
     highest one so far. `end` is the highest one since, at most `limit`. A member (`is_by_member`) commits what it has
-    read, so it began at `start` or before. If `can_be_late` is true, no new member has begun there, and the next commit
-    was no longer behind the position before, so perhaps a member only committed an old position, and no record was read
-    again.
+    read, so it began at `start` or before. If `can_be_late` is true, no new member has begun there, and at most
+    MAX_BEHIND further commits were behind the position before, so perhaps threads of a member only committed out of
+    order, and no record was read again. `owner` has the topic partition; "" if that is not known.
     """
 
     start: int
@@ -267,6 +269,9 @@ class Reread:
     record: int
     is_by_member: bool
     can_be_late: bool
+    owner: str
+    metadata: str
+    behind: int = 0
 
 
 @dataclass(slots=True)
@@ -307,9 +312,9 @@ class Position:
     pauses: bool = False
     is_of_old_topic: bool = False
     is_set: bool = False
-    _before_step: int = 0
-    """The committed offset right before the last step back."""
     _newest_by_form: dict[str, int] = field(default_factory=dict)
+    _member_forms: set[str] = field(default_factory=set)
+    """The forms of commits while the group had members."""
     _turns: int = 0
     _form: str = ""
     _goes_back_alone: bool = False
@@ -329,25 +334,36 @@ class Position:
     def has_two_writers(self) -> bool:
         return len(self._newest_by_form) == 2 and self._turns >= MIN_TURNS and not self._goes_back_alone
 
-    def note_form(self, offset: int, form: str) -> None:
-        """Note the form of a commit, also of the first one."""
+    @property
+    def has_outsider(self) -> bool:
+        """Whether one of two programs only commits while the group has no member."""
+        return len(self._member_forms) == 1
+
+    def note_form(self, offset: int, form: str, *, is_outside: bool) -> None:
+        """Note the form of a commit, also of the first one, and whether the group had no members."""
+        self._member_forms |= set() if is_outside else {form}
         self._goes_back_alone = self._goes_back_alone or offset < self._newest_by_form.get(form, offset)
         self._turns += self._form not in ("", form)
         self._form = form
         self._newest_by_form[form] = offset
 
-    def commit(self, offset: int, record: int, time_ms: int | None, *, is_by_member: bool, empty_at: int = -1) -> None:
-        """`empty_at` is the record with which the last member of the group left, or -1."""
+    @property
+    def late(self) -> Reread | None:
+        """The last commit, or an earlier one behind which the position still is, if it can be late."""
+        return self.rereads[-1] if self.remaining and self.rereads and self.rereads[-1].can_be_late else None
+
+    def commit(
+        self, offset: int, record: int, time_ms: int | None, *, is_by_member: bool, owner: str = "", metadata: str = ""
+    ) -> None:
         if self.is_set and is_by_member and offset < self.now:
             self.highest = -1
         elif offset < self.now:
-            limits = (self.now, self.record, self.highest)
-            self.rereads.append(Reread(offset, *limits, offset, record, is_by_member, can_be_late=is_by_member))
-            self._before_step = self.now
+            step = (offset, self.now, self.record, self.highest, offset, record)
+            self.rereads.append(Reread(*step, is_by_member, is_by_member, owner, metadata))
         elif self.rereads:
             last = self.rereads[-1]
-            if last.record == self.record and (offset < self._before_step or (is_by_member and empty_at > last.record)):
-                last.can_be_late = False
+            last.behind += offset < last.before
+            last.can_be_late &= last.behind <= MAX_BEHIND
             last.end = max(last.end, min(offset, last.limit))
         if offset != self.now:
             if time_ms is not None and self.moved_ms is not None:
@@ -367,6 +383,11 @@ class Position:
         self.committed_ms = time_ms
 
     @property
+    def can_be_late(self) -> bool:
+        """Whether the position is only behind because of commits that can be late."""
+        return all(each.can_be_late for each in self.rereads if each.record > self.highest_record)
+
+    @property
     def twice(self) -> list[Reread]:
         """The ranges that the group has read again so far."""
         return [] if self.has_two_writers else [reread for reread in self.rereads if reread.end > reread.start]
@@ -379,6 +400,7 @@ class Position:
     def to_json(self) -> dict[str, Any]:
         """Return a position that went back as `explain --json` prints it."""
         names = ("partition", "highest", "highest_record", "now", "record")
+        remaining = {"from": self.now, "to": self.highest - 1, "can_be_late": self.can_be_late}
         return {
             "topic_partition": str(self.topic_partition),
             **{name: getattr(self, name) for name in names},
@@ -386,7 +408,7 @@ class Position:
                 {"from": each.start, "to": each.end - 1, "record": each.record, "can_be_late": each.can_be_late}
                 for each in self.twice
             ],
-            "still_to_read_again": {"from": self.now, "to": self.highest - 1} if self.remaining else None,
+            "still_to_read_again": remaining if self.remaining else None,
         }
 
     def describe_last_move(self) -> str:
@@ -402,20 +424,30 @@ class Position:
 
     def describe_rewound(self) -> str:
         if self.has_two_writers:
-            writers = [f"one {form} is at {offset}" for form, offset in self._newest_by_form.items()]
+            alone = ", only while the group has no member" if self.has_outsider else ""
+            when = {form: "" for form in self._member_forms}
+            writers = [f"one {form} is at {now}{when.get(form, alone)}" for form, now in self._newest_by_form.items()]
             return f"{self.topic_partition}: two programs commit this offset in turn: {', '.join(writers)}."
         highest = f"{self.highest} ({name_record(self.partition, self.highest_record)})"
         now = f"{self.now} ({name_record(self.partition, self.record)})"
+        late = [each for each in self.rereads if each.can_be_late]
+        ranges = self.twice if len(late) < 2 else [each for each in self.twice if not each.can_be_late]
         twice = []
-        for reread in self.twice[-MAX_RANGES:]:
+        for reread in ranges[-MAX_RANGES:]:
             doubt = f" (if {name_record(self.partition, reread.record)} was not a late commit)"
             least = "at least " if reread.is_by_member else ""
             twice.append(f"{least}{reread.start} to {reread.end - 1}{doubt if reread.can_be_late else ''}")
-        more = len(self.twice) - len(twice)
+        more = len(ranges) - len(twice)
         earlier = f" and {more} earlier ranges" if more else ""
         twice_text = f"read again: {', '.join(twice)}{earlier}; " if twice else ""
+        if len(late) > 1:
+            names = sorted({each.metadata for each in late} - {""})
+            threads = f" ({list_names(names)})" if 1 < len(names) < len(late) else ""
+            twice_text += f"{len(late)} lower commits{threads} without a new owner: late (not read again), or seeks; "
         if self.remaining:
             rest = f"still to be read again: {self.now} to {self.highest - 1}"
+            if self.can_be_late:
+                rest += f" if {name_record(self.partition, self.record)} was not a late commit, or by a new owner"
             return f"{self.topic_partition}: the highest committed offset was {highest}, now {now}; {twice_text}{rest}."
         last = self.rereads[-1]
         has_members = any(each.is_by_member for each in self.rereads)

@@ -15,6 +15,7 @@ from kafkagroups.log.segment_file import partition_for
 LISTED_NAMES = 3
 LISTED_GROUPS = 20
 """More names than in other sentences: a group that is not named can lose records unnoticed."""
+SHARE_NOTE = "The offsets of a share group are not in this log, but in the topic __share_group_state."
 _UNITS = ((86_400_000, "days"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms"))
 """The units of a duration: ms and name. A duration of less than two units is given in the next smaller unit."""
 
@@ -141,7 +142,7 @@ REMEDIES = {
     "(auto.offset.reset), a tool, or another program. Let another group read what lies between, or stop this group "
     "and set it back to the offset before: it then reads the later records again, too.",
     "two_writers": "Give each program a group id of its own: each continues at the other one's offset after a "
-    "rebalance. kafkagroups stats --by writer shows how both commit.",
+    "rebalance or a restart. kafkagroups stats --by writer shows how both commit.",
     "unassigned_partition": "Read the log of the group's leader (new protocol: of the coordinator) for a member with "
     "another assignor, or metadata that miss the partition. A restart of the leader assigns anew.",
     "uncleaned": "Check log.cleaner.enable=true and cleanup.policy=compact. Repair the error in log-cleaner.log. Then, "
@@ -152,6 +153,11 @@ REMEDIES = {
     "recovery then cuts the zeros off.",
 }
 """What to do about the kinds of findings whose remedy does not depend on what was found."""
+OUTSIDER_REMEDY = (
+    "Find what commits while the group has no member, for example an offset sync (MirrorMaker 2), and stop it. Until "
+    "then, keep a member in the group: a broker refuses such commits then. Another group id only loses positions."
+)
+"""Of `two_writers`, if one of them is no member."""
 
 
 @dataclass(frozen=True)

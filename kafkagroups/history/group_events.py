@@ -21,7 +21,7 @@ from kafkagroups.groups.group import CONSUMER
 from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.offsets import CLASSIC_GROUP_TYPE, TopicPartition
 from kafkagroups.history.event import Event, Member, read_member
-from kafkagroups.history.finding import LISTED_NAMES, count_of, list_names, time_or_none
+from kafkagroups.history.finding import LISTED_NAMES, count_of, list_groups, list_names, time_or_none
 from kafkagroups.history.group_log import GroupRecord, Marker
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.batch import NO_TIMESTAMP
@@ -36,6 +36,7 @@ CURRENT_ASSIGNMENTS = (8, 14, 22)
 TARGET_EPOCHS = (6, 12, 20)
 TOPOLOGY = 23
 PATTERN = 16
+SHARE_OFFSETS = 15
 """The record types by their role (records/consumer_group.py, share_group.py, streams_group.py)."""
 STATIC_LEAVE_EPOCH = -2
 """The epoch of a static member that has left for a while."""
@@ -61,7 +62,7 @@ class GroupState:
     subscribes any longer, and since which record. `assigned` are the partitions that each member has, with topic names
     (classic group) or topic ids, and `targets` those that they should have in a newer group. `since` are the records
     with which the members of a consumer group got their present states. `topics` are the topics to which the
-    newest members subscribe.
+    newest members subscribe. `share_offsets` is the value of the newest record about the offsets of a share group.
     """
 
     type: str | None = None
@@ -75,6 +76,7 @@ class GroupState:
     targets: dict[str, frozenset[tuple[str, int]]] = field(default_factory=dict)
     since: dict[str, GroupRecord] = field(default_factory=dict)
     topics: frozenset[str] = frozenset()
+    share_offsets: Any = None
 
     def copy(self) -> GroupState:
         copies: dict[str, Any] = {name: {**value} for name, value in vars(self).items() if isinstance(value, dict)}
@@ -121,15 +123,15 @@ class Change:
     """What the records of one request change.
 
     `first` is the record with the new epoch, or else the first record. `members` maps a member that left to None.
-    `away` are the static members that left for a while. `matched` says which topics a pattern did not match before.
-    `targets` counts the members with a new target assignment.
+    `away` are the static members that left for a while. `notes` say which topics a pattern did not match before, and
+    what happens to the offsets of a share group. `targets` counts the members with a new target assignment.
     """
 
     first: GroupRecord
     epoch: int | None = None
     members: dict[str, Member | None] = field(default_factory=dict)
     away: list[str] = field(default_factory=list)
-    matched: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     targets: int = 0
     target_epoch: int | None = None
     topology_epoch: int | None = None
@@ -150,10 +152,13 @@ def apply_request(request: list[GroupRecord], state: GroupState) -> Change:
             old = state.patterns.get(pattern, frozenset())
             if new := topics - old:
                 matches = "now also matches" if old else "matches"
-                change.matched.append(f"pattern {pattern} {matches} {list_names(sorted(new))}")
+                change.notes.append(f"pattern {pattern} {matches} {list_names(sorted(new))}")
             state.patterns[pattern] = topics
         elif value is None:
             continue
+        elif record.type == SHARE_OFFSETS:
+            change.notes += _describe_share_offsets(state.share_offsets, value)
+            state.share_offsets = value
         elif record.type in EPOCHS:
             state.generation = change.epoch = value.epoch
             change.first = group_record
@@ -180,6 +185,19 @@ def apply_request(request: list[GroupRecord], state: GroupState) -> Change:
         else:
             state.members[member_id] = member
     return change
+
+
+def _describe_share_offsets(old: Any, new: Any) -> list[str]:
+    """What happens to the offsets of the topics of a share group. `old` is None in the first record."""
+    names = ("initializing_topics", "initialized_topics", "deleting_topics")
+    before, now = ([{topic.topic_name for topic in getattr(each, name, ())} for name in names] for each in (old, new))
+    changes = {
+        "being initialized": now[0] - before[0] - before[1],  # A topic with more partitions keeps its offsets.
+        "initialized": now[1] - before[1],
+        "being deleted": now[2] - before[2],
+        "deleted": set[str]().union(*before).difference(*now),
+    }
+    return [f"the offsets of {list_groups(topics)} are {what}" for what, topics in changes.items() if topics]
 
 
 def split_requests(records: list[GroupRecord]) -> list[list[GroupRecord]]:
@@ -285,7 +303,8 @@ class GroupEvents:
     `state` is the group after the newest record. The caller says in `has_hole` whether the log has a hole before the
     next record. After a hole, the first record of a key does not tell since when the group has its members. The caller
     also puts the names of topics, by id, into `topic_names`, as far as the records of the group contain both; of the
-    others, `topic` knows the name. `empty_at` is the record with which the last member left, or -1.
+    others, `topic` knows the name. `empty_at` is the record with which the last member left, or -1, and
+    `forgotten_at` the one with which a coordinator began anew that had forgotten the group.
     """
 
     def __init__(self, topic: OpenTopic, partition: int | None) -> None:
@@ -295,10 +314,13 @@ class GroupEvents:
         self.state = GroupState()
         self.has_hole = False
         self.empty_at = -1
+        self.forgotten_at = -1
         self._old_type: str | None = None
         """The type of the group before the conversion in the current batch."""
         self._deleted_type: str | None = None
         """The type of the group before it was deleted."""
+        self._owners: tuple[GroupState | None, dict[TopicPartition, tuple[str, Member]]] = (None, {})
+        """The members by partition of the state for which somebody asked last."""
         self._has_generation = False
         self._seen_members: set[str] = set()
         """The ids of the members of which the log had a member record before."""
@@ -341,7 +363,12 @@ class GroupEvents:
         if left and not members:
             self.empty_at = record.offset
         who = self._find_turnover(old.members, joined, left)
-        subscriptions = self._describe_subscriptions(old, record.offset)
+        texts = []
+        if self._is_forgotten(old, value, who):
+            self.forgotten_at = record.offset
+            texts = [f"generation {old.generation} was forgotten (by a failed load, or a deletion that is not here)"]
+            old = GroupState()
+        texts += self._describe_subscriptions(old, record.offset)
         what = self._describe_generation(old, value, who)
         if joined and not has_known_past:
             names = list_names([member.description for member in members.values()])
@@ -355,15 +382,26 @@ class GroupEvents:
         )
         # The coordinator of Kafka 4 writes generation 0 when the first member joins a new group.
         name = "generation" if members or value.generation <= 0 else "empty"
-        what = add_to_sentence(what, subscriptions)
+        what = add_to_sentence(what, texts)
         fields = {"leader": value.leader, "protocol": value.protocol, "lost": self._list_lost(old, left)}
         return self.make_event(record, name, what, who, **fields)
+
+    def _is_forgotten(self, old: GroupState, value: GroupMetadataValue, who: Turnover) -> bool:
+        """Return whether a coordinator begins the group anew: each rebalance of a group that it knows has a new number.
+
+        The classic coordinator knows no group of a partition whose load has failed.
+        """
+        is_known = bool({*old.members} & {*self.state.members}) or bool(who.replaced_instances)
+        is_again = value.generation == old.generation == 1 and bool(old.members and value.members) and not is_known
+        is_lower = value.generation <= 1 < (old.generation or 0)
+        return old.type == "classic" and self._old_type is None and (is_again or is_lower)
 
     def _describe_generation(self, old: GroupState, value: GroupMetadataValue, who: Turnover) -> str:
         generation = value.generation
         joined, left, replaced = who
         parts = [self._describe_joined(joined)] if joined else []
-        parts += [_describe_gone([old.members[member_id].name for member_id in left])] if left else []
+        gone = [old.members[member_id].name for member_id in left if member_id in old.members]
+        parts += [_describe_gone(gone)] if gone else []
         changes = ", ".join([*parts, count_of(len(self.state.members), "member")])
         if self._old_type is not None or (value.members and self._deleted_type not in (None, "classic")):
             return f"Generation {generation}: now a classic group, {changes}."
@@ -424,7 +462,7 @@ class GroupEvents:
         assigned = self._describe_assigned(old, change.epochs)
         what = add_to_sentence(what, limit_assigned(assigned))
         epochs = {change.epoch, change.target_epoch, change.topology_epoch}
-        is_routine = not (changed or change.away or change.matched or change.targets or epochs != {None})
+        is_routine = not (changed or change.away or change.notes or change.targets or epochs != {None})
         lost = self._list_lost(old, left)
         fields = {"is_routine": is_routine, "lost": lost, "assigned": tuple(assigned.items())}
         yield self.make_event(change.first, "epoch", what, who, **fields)
@@ -453,7 +491,7 @@ class GroupEvents:
             _describe_gone(names(left)) if left and not replaced else "",
             "" if is_converted else self._describe_new_settings(changed, old_members),
             f"static member {list_names(names(change.away))} left for a while" if change.away else "",
-            *change.matched,
+            *change.notes,
             "" if change.topology_epoch is None else f"topology {change.topology_epoch}",
             f"new targets for {count_of(change.targets, 'member')}" if change.targets else epoch,
         )
@@ -495,12 +533,15 @@ class GroupEvents:
         return frozenset(f"{self.name_topic(topic)}-{number}" for topic, number in assigned)
 
     def find_members_by_partition(self) -> dict[TopicPartition, tuple[str, Member]]:
-        return {
-            TopicPartition(self.name_topic(topic), number): (member_id, self.state.members[member_id])
-            for member_id, partitions in self.state.assigned.items()
-            if member_id in self.state.members
-            for topic, number in partitions
-        }
+        if self._owners[0] is not self.state:
+            owners = {
+                TopicPartition(self.name_topic(topic), number): (member_id, self.state.members[member_id])
+                for member_id, partitions in self.state.assigned.items()
+                if member_id in self.state.members
+                for topic, number in partitions
+            }
+            self._owners = (self.state, owners)
+        return self._owners[1]
 
     def _list_lost(self, old: GroupState, left: Ids) -> tuple[tuple[Member, frozenset[str]], ...]:
         assigned = ((member_id, old.assigned.get(member_id, NOTHING)) for member_id in left if member_id in old.members)

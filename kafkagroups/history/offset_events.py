@@ -46,7 +46,8 @@ _WORDS = {
 
 
 class Deletion(NamedTuple):
-    """The newest commit of a topic partition, its tombstone, and why it was deleted.
+    """The newest commit of a topic partition, its tombstone, and why it was deleted; or the record of the group with
+    which a coordinator began anew that had forgotten it.
 
     `causes` are those that the log allows before a later commit decides.
     """
@@ -136,20 +137,24 @@ class OffsetEvents:
             record.entry.skipped = is_same_topic and offset > deletion.commit.value.offset
             record.entry.went_back = is_same_topic and offset < deletion.commit.value.offset
             record.entry.what = what
-        was_of_old_topic = position is not None and position.is_of_old_topic and is_back
-        if was_of_old_topic:
-            del self.positions[key]
+        reset = ""
+        if old is not None and is_back:
+            reset = _describe_truncation(old, record)
+            if position is not None and position.is_of_old_topic:
+                reset = f"; {old.value.offset} was a position in the topic before"
+            if reset:
+                self.positions.pop(key, None)
+                self._first_records[key] = {offset: known}
         self._store(key, record, offset, old)
         yield self._event(at, name, what, key, is_routine=is_routine, **moved, **fields)
         if old is not None and (ahead or is_back):
-            new_id += f"; {old.value.offset} was a position in the topic before" if was_of_old_topic else ""
             origin = self._describe_origin(old, record)
             how = ahead
             if is_back:
                 first = name_record(self.group.partition, known)
                 repeated = "" if known == record.offset else f", to what {first} committed"
                 how = f"back by {old.value.offset - offset}{repeated}{unread}"
-            what = f"{key}: {old.value.offset} -> {offset}, {how}; {origin}{self._name_owner(key)}{new_id}."
+            what = f"{key}: {old.value.offset} -> {offset}, {how}; {origin}{self._name_owner(key)}{reset}{new_id}."
             record.entry.went_back = is_back
             record.entry.skipped = not is_back
             record.entry.what = what
@@ -161,7 +166,8 @@ class OffsetEvents:
         if old is None and key in self._deleted:
             is_same_topic = self._deleted[key].is_in_same_topic(record)
             deleted: int = self._deleted[key].commit.value.offset
-            what = f"{key}: {offset}, the first commit after {deleted} was deleted"
+            how = "deleted" if self._deleted[key].tombstone.value is None else "forgotten"
+            what = f"{key}: {offset}, the first commit after {deleted} was {how}"
             if is_same_topic is False and offset:
                 doubt = ", unless it is a position in the old topic" if offset >= deleted else ""
                 return f"{what}: in a new topic, at most 0 to {offset - 1} are skipped{doubt}"
@@ -206,9 +212,17 @@ class OffsetEvents:
         else:
             position.is_of_old_topic &= offset == position.now
             is_by_member = self._is_by_member(record)
-            empty_at = self.group.empty_at
-            position.commit(offset, record.offset, get_time(record), is_by_member=is_by_member, empty_at=empty_at)
-        position.note_form(offset, _describe_form(record))
+            late = position.late if is_by_member else None
+            owner = ""
+            if late is not None or offset < position.now:
+                owner, _ = self.group.find_members_by_partition().get(key, ("", None))
+            if late is not None and (self.group.empty_at > position.record or len({late.owner, owner, ""}) == 3):
+                late.start = position.now  # A new owner has begun there.
+                late.can_be_late = False
+            place = (offset, record.offset, get_time(record))
+            position.commit(*place, is_by_member=is_by_member, owner=owner, metadata=record.value.metadata)
+        is_outside = not self.group.state.members and not record.is_pending
+        position.note_form(offset, _describe_form(record), is_outside=is_outside)
 
     def _is_by_member(self, record: GroupRecord) -> bool:
         return bool(self.group.state.members) and not record.is_pending
@@ -431,9 +445,7 @@ class OffsetEvents:
         if expire_ms is not None:
             return f"expired, retention time {describe_duration(expire_ms - commit.value.commit_timestamp)}."
         end = ", or was deleted by a request" if can_be_request else ""
-        ahead_ms = tombstone.timestamp - self.next_ms
-        if ahead_ms >= MIN_STEP_MS:
-            end += f"; a later record has a time {describe_duration(ahead_ms)} earlier, so a broker's clock was wrong"
+        end += self.describe_wrong_clock(tombstone)
         if group.members and not group.subscribes(topic):
             since = group.lost_at.get(topic)
             end += f"; the group has members, but none subscribes to {topic}"
@@ -443,10 +455,17 @@ class OffsetEvents:
             return f"expired{end}."
         return f"expired after {describe_duration(tombstone.timestamp - begin_ms)}{end}."
 
+    def describe_wrong_clock(self, tombstone: GroupRecord) -> str:
+        """Say so if the time until a tombstone was not as long as its timestamp says."""
+        ahead_ms = tombstone.timestamp - self.next_ms
+        text = f"; a later record has a time {describe_duration(ahead_ms)} earlier, so a broker's clock was wrong"
+        return text if ahead_ms >= MIN_STEP_MS else ""
+
     def _describe_shorter_retention(self, commit: GroupRecord, tombstone: GroupRecord) -> str:
         begin_ms = None if self.retention_ms is None else self._find_retention_begin(commit)
         age_ms = -1 if begin_ms is None else tombstone.timestamp - begin_ms
         shorter = f", or expired after {describe_duration(age_ms)}, if the broker's retention time is shorter"
+        shorter += self.describe_wrong_clock(tombstone)
         return shorter if age_ms >= MIN_RETENTION_MS and _get_expire_time(commit) is None else ""
 
     def _find_causes(self, key: TopicPartition) -> list[Cause]:
@@ -457,6 +476,13 @@ class OffsetEvents:
         if self.is_classic and group.type is None and not self.committed:
             causes.append(Cause.GROUP_DELETED)
         return causes
+
+    def forget(self, record: GroupRecord) -> None:
+        """Let the next commits be the first ones, because the coordinator began anew with this record of the group."""
+        for key, old in self.committed.items():
+            self._deleted[key] = Deletion(old, record, Cause.GROUP_DELETED, [])
+        for known in (self.committed, self.positions, self._first_records, self._continued):
+            known.clear()
 
     def has_offsets(self) -> bool:
         pending = (record.offset for commits in self.pending.values() for record in commits.values())
@@ -479,6 +505,16 @@ def _describe_form(record: GroupRecord) -> str:
     epochs = f"with{'' if _has_leader_epoch(record) else 'out'} leader epochs"
     metadata = f"with{'' if record.value.metadata else 'out'} metadata"
     return f"{epochs}, {metadata}{', in transactions' if record.is_pending else ''}"
+
+
+def _describe_truncation(old: GroupRecord, record: GroupRecord) -> str:
+    """A consumer commits the leader epoch of the last record that it consumed, and these rise with the offsets."""
+    before, now = (getattr(each.value, "leader_epoch", -1) for each in (old, record))
+    what = (
+        f"; with a higher leader epoch ({before} -> {now}): the topic can have lost its end (unclean election), or can "
+        "have been created again, and then nothing is read again"
+    )
+    return what if 0 <= before < now else ""
 
 
 def _lost_leader_epoch(old: GroupRecord, record: GroupRecord) -> bool:

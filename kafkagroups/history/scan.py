@@ -20,7 +20,7 @@ from kafkagroups.groups.modern_group import MEMBER_STATES, ModernGroup
 from kafkagroups.history import group_rules, load_rules, partition_rules
 from kafkagroups.history.event import describe_skips, join_skips
 from kafkagroups.history.fates import ObservedLoad
-from kafkagroups.history.finding import Finding, count_of, describe_time, sort_findings
+from kafkagroups.history.finding import OUTSIDER_REMEDY, Finding, count_of, describe_time, sort_findings
 from kafkagroups.history.group_log import GroupLog, load_group_logs
 from kafkagroups.history.passes import Partition, refuse_foreign_log
 from kafkagroups.history.stats import WRITER, Count, PartitionStats, Stats, sort_rows
@@ -97,7 +97,8 @@ def watch_group(partition: Partition, log: GroupLog, stats: Stats) -> Iterator[F
     for position in history.positions.values():
         if position.has_two_writers and position.rereads:
             what = f"Group {group}: {position.describe_rewound()}"
-            yield find(position.record, "two_writers", what, topic_partition=position.topic_partition)
+            remedy = OUTSIDER_REMEDY if position.has_outsider else ""
+            yield find(position.record, "two_writers", what, remedy, topic_partition=position.topic_partition)
             return
 
 
@@ -175,7 +176,8 @@ class CountedTopic:
         counts.open_transactions = transactions = sorted(totals.open_transactions, key=lambda each: each.first_offset)
         counts.last_stable_offset = transactions[0].first_offset if transactions else loaded.next_offset
         counts.written_by = describe_writers(totals.writers)
-        counts.add_segments(totals.segments)
+        damage = [gap.from_offset for gap in loaded.gaps or ()]
+        counts.add_segments(totals.segments, damage if loaded.damage is None else [*damage, loaded.next_offset])
         stats.partitions[log.partition] = counts
         commits: Counter[str] = Counter()
         by_group: defaultdict[str, Count] = defaultdict(Count)

@@ -124,7 +124,8 @@ class PartitionStats(Count):
     """The statistics of a partition of the offsets topic; times are in ms since 1970, or None if there are none.
 
     `next_offset` is the offset after the last batch. `uncleanable_bytes` are those from `first_uncleanable_offset`, the
-    base offset of the first segment that the cleaner cannot clean now. `freed_bytes` estimates what a pass would free.
+    base offset of the first segment that the cleaner cannot clean now, and `stops_because_of` says why ("active", or
+    "txn" or "damage" with an offset). `freed_bytes` estimates what a pass would free.
     `cleaned_up_to` and `last_cleaned_ms` say how far and when the cleaner has cleaned, as far as the log contains
     traces, and `cleaned_after_ms` when it has run at the earliest. `dirty_segments` and `dirty_bytes` count what it can
     clean from there on; if it has left out most of what it can clean, `left_out_since_ms` is when the last of these
@@ -144,6 +145,7 @@ class PartitionStats(Count):
     freed_bytes: int = 0
     written_by: str = ""
     first_uncleanable_offset: int = 0
+    stops_because_of: str = "active"
     last_cleaned_ms: int | None = None
     cleaned_up_to: int | None = None
     dirty_segments: int = 0
@@ -171,13 +173,20 @@ class PartitionStats(Count):
     def span_ms(self) -> int:
         return (self.last_timestamp_ms or 0) - (self.first_timestamp_ms or 0)
 
-    def add_segments(self, segments: Sequence[SegmentCount]) -> None:
-        """Set what the segments say about the cleaning, after `last_stable_offset` was set."""
+    def add_segments(self, segments: Sequence[SegmentCount], damage: Sequence[int]) -> None:
+        """Set what the segments say about the cleaning, after `last_stable_offset` was set. `damage` are the offsets of
+        damaged bytes.
+        """
         bases = [segment.base_offset for segment in segments]
         self.segments = len(segments)
         self.active_base_offset = bases[-1]
-        stop_offset = min(bases[-1], self.last_stable_offset)
+        # The active segment can be empty, and begin above the end of the last record.
+        stops = {offset: f"damage {offset}" for offset in damage}
+        stops |= {self.last_stable_offset: f"txn {self.last_stable_offset}"} if self.open_transactions else {}
+        stop_offset = min([bases[-1], *stops])
         self.first_uncleanable_offset = max((base for base in bases if base <= stop_offset), default=bases[0])
+        if self.first_uncleanable_offset < bases[-1]:
+            self.stops_because_of = stops[stop_offset]
         self.lost_before = list(_find_lost(segments))
         self.cleaned_up_to = _find_cleaned_up_to(segments, self.lost_before)
         self.last_cleaned_ms = _find_last_cleaned(segments)

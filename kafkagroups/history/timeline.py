@@ -339,13 +339,15 @@ class PartitionHistory(OffsetEvents):
         group_cause = Cause.GROUP_DELETED
         for run, following in zip(runs, [*runs[1:], []], strict=True):
             if not run[0].is_offset:
-                had_state = self.group.state.type is not None
+                old_type = self.group.state.type
                 for event in self.group.apply(run):
                     if event.event == "deleted":
-                        event = replace(event, what=deletion or self._describe_deletion(had_state=had_state))
+                        event = replace(event, what=deletion or self._describe_deletion(old_type))
                         for record in run:
                             record.entry.cause = group_cause if record.value is None else None
                     yield event
+                    if event.offset == self.group.forgotten_at:
+                        self.forget(run[-1])
             elif run[0].value is not None:
                 for record in run:
                     yield from self.commit(record)
@@ -372,12 +374,14 @@ class PartitionHistory(OffsetEvents):
         what = f"The group was deleted with {count_of(len(keys), 'offset')}{since}: {list_names(keys)}"
         # The classic coordinator deletes the group in the same batch if the topic of its last offsets is deleted.
         can_be_topic = self.is_classic and len({key.topic for key in keys}) == 1 and not can_expire
-        return f"{what}, or with the topic." if can_be_topic else f"{what}."
+        return f"{what}{', or with the topic' if can_be_topic else ''}{self.describe_wrong_clock(tombstones[0])}."
 
-    def _describe_deletion(self, *, had_state: bool) -> str:
+    def _describe_deletion(self, old_type: str | None) -> str:
+        if old_type == "share":
+            return "The group was deleted. Its offsets were not in this log, but in the topic __share_group_state."
         if self.has_offsets():
             return "The group was deleted without its offsets."
-        if not had_state:
+        if old_type is None:
             return "A tombstone of the group, without a group record in the log."
         return "The group was deleted, and had no offset."
 

@@ -74,7 +74,7 @@ def test_the_highest_committed_offset_and_what_is_read_twice(deployment, coordin
     _, out, _ = run("explain", deployment, *arguments, "--topic", "cards", "--json")
     (position,) = json.loads(out)["rewound"]
     assert (position["highest"], position["now"]) == (220, 190)
-    assert position["still_to_read_again"] == {"from": 190, "to": 219}
+    assert position["still_to_read_again"] == {"from": 190, "to": 219, "can_be_late": False}
     _, out, _ = run("explain", deployment, *arguments, "--topic", "cards", "--partition", "1", "--json")
     assert json.loads(out)["rewound"] == []
 
@@ -97,6 +97,40 @@ def test_an_old_commit_that_the_last_member_sent_again(tmp_path):
     assert found.describe_rewound() == (
         "cards-0: back from 90 (5:3) to 50 (5:4); read again: at least 50 to 89; 90 is reached again, now 95 (5:7)."
     )
+
+
+def test_what_a_late_commit_leaves_to_be_read_again_depends_on_the_next_owner(tmp_path):
+    """The members go on from where they are: what is committed only matters to a new owner."""
+    commits = [STABLE, commit(50), commit(90), commit(60)]
+    (found,) = kg.timeline(write(tmp_path / "late", commits), "g").rewound
+    assert found.describe_rewound().endswith("again: 60 to 89 if 5:3 was not a late commit, or by a new owner.")
+    assert found.to_json()["still_to_read_again"] == {"from": 60, "to": 89, "can_be_late": True}
+    reads_again = [commit(offset) for offset in (65, 70, 75, 80, 85)]
+    (found,) = kg.timeline(write(tmp_path / "seek", [*commits, *reads_again]), "g").rewound
+    assert "read again: at least 60 to 84; still to be read again: 85 to 89." in found.describe_rewound()
+
+
+@pytest.mark.parametrize(("before", "now"), [(0, 1), (1, 1), (1, 0), (0, -1)])
+def test_a_lower_offset_with_a_higher_leader_epoch_is_of_other_records(before, now, tmp_path, run):
+    """The leader epochs of records rise with their offsets (KIP-101), so record 89 cannot be there any longer."""
+    commits = [commit_record(90, 0, "cards", leader_epoch=before), commit_record(50, 0, "cards", leader_epoch=now)]
+    log = write(tmp_path, [STABLE, *commits])
+    _, out, _ = run("timeline", log, "--group", "g")
+    assert ("with a higher leader epoch (0 -> 1)" in " ".join(out.split())) == (before < now)
+    assert bool(kg.timeline(log, "g").rewound) == (before >= now)
+
+
+def test_a_generation_that_begins_again_has_forgotten_the_offsets(tmp_path, run):
+    """A 3.9.2 broker whose load of the partition failed: nobody left, and the group started at auto.offset.reset."""
+    before, after = (generation(1, classic_member(name, ("cards",))) for name in ("old", "new"))
+    log = write(tmp_path, [before, commit(80), commit(70, partition=1), after, commit(95), commit(5, partition=1)])
+    text = " ".join(run("timeline", log, "--group", "g")[1].split())
+    assert "generation 1 was forgotten (by a failed load, or a deletion that is not here)" in text
+    assert "is gone" not in text and "was written again" not in text
+    assert "cards-0: 95, the first commit after 80 was forgotten: at most 80 to 94 are skipped, unless" in text
+    assert "cards-1: 5, the first commit after 70 was forgotten: at least 5 to 69 is read again" in text
+    again = write(tmp_path / "same", [before, commit(80), before, commit(95)])
+    assert "forgotten" not in run("timeline", again, "--group", "g")[1]
 
 
 def test_a_tool_that_repairs_a_late_commit(tmp_path):
@@ -263,3 +297,13 @@ def test_a_deletion_of_a_group_says_how_long_it_had_no_members(tmp_path, run):
     assert "The group was deleted with 2 offsets, 61 s after its last member left: cards-0, other-0." in text
     _, out, _ = run("explain", path, "--group", "g", "--retention", "7d", "--all")
     assert "The group was deleted with 2 offsets, 61 s after its last member left" in " ".join(out.split())
+
+
+def test_a_duration_over_a_jump_of_the_clock_is_marked(tmp_path, run):
+    """A 4.4.0 broker was 8 days ahead for 28 s: the group had had no member for 7 s."""
+    ahead = 8 * 86_400_000
+    batches = [(0, [commit(5), generation(2)]), (ahead, [offset_tombstone(0, "cards"), group_tombstone()])]
+    path = write_batches(tmp_path, [*batches, (10_000, [generation(1, classic_member())])], 5)
+    text = " ".join(run("timeline", path, "--group", "g", "--retention", "7d")[1].split())
+    wrong = "; a later record has a time 7 days earlier, so a broker's clock was wrong."
+    assert f"The group was deleted with 1 offset, 8 days after its last member left: cards-0{wrong}" in text

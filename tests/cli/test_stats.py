@@ -55,6 +55,24 @@ def test_a_failed_load_and_an_empty_active_segment_promise_nothing_wrong(run, tm
     assert (partition["segments"], partition["uncleanable_bytes"], partition["freed_bytes"]) == (3, 0, 0)
 
 
+def test_what_ends_a_cleaning_is_damage_a_transaction_or_the_active_segment(run, tmp_path):
+    """A cleaner fails at damaged bytes. A segment that a broker has rolled pins nothing, wherever it begins."""
+    commits = [("C", 0), ("C", 1), ("C", 0), ("C", 1)]
+    damaged = write(tmp_path / "damaged" / "__consumer_offsets-0", commits, {3})
+    segment = damaged / f"{0:020}.log"
+    content = bytearray(segment.read_bytes())
+    content[-3] ^= 1
+    segment.write_bytes(content)
+    rolled = write(tmp_path / "rolled" / "__consumer_offsets-0", commits, {3})
+    (rolled / f"{500:020}.log").touch()
+    pinned = write(tmp_path / "pinned" / "__consumer_offsets-0", [("X", 1, 0), *commits, ("R",)], {4})
+    paths = [(damaged,), (damaged, "--past-damage"), (rolled,), (pinned,)]
+    parts = [json.loads(run("stats", *each, "--json")[1])["partitions"]["0"] for each in paths]
+    assert [each["stops_because_of"] for each in parts] == ["damage 2", "damage 2", "active", "txn 0"]
+    row = next(line for line in run("stats", damaged)[1].splitlines() if "damage 2" in line)
+    assert row.split()[:4] == ["0", "0", "damage", "2"]
+
+
 def test_a_young_open_transaction_gets_no_command_of_its_own(run):
     """The shop's log of 3.9.2: the transaction of act 6 is open for 30.6 s (acts.json), and may still end."""
     status, out, _ = run("stats", DATA / "3.9.2", "--coordinator", "classic")

@@ -147,6 +147,19 @@ def test_two_programs_that_commit_in_turn_are_not_a_step_back(broker):
     assert "group id of its own" in finding.remedy
 
 
+def test_a_writer_that_is_no_member_gets_another_remedy(tmp_path):
+    """An offset sync wrote 197 into a group of a 3.9.2 broker whenever it was empty."""
+    batches = []
+    for number in range(1, 7):
+        consumer = [generation(2 * number, classic_member()), commit_record(1000 * number)]
+        sync = [generation(2 * number + 1), commit_record(197, leader_epoch=-1)]
+        batches += [(20_000 * number, consumer), (20_000 * number + 10_000, sync)]
+    (finding,) = find(write_batches(tmp_path, batches), "two_writers")
+    assert "one without leader epochs, without metadata is at 197, only while the group has no member" in finding.what
+    assert "one with leader epochs, without metadata is at 6000, one without" in finding.what
+    assert "offset sync" in finding.remedy and "rebalance" not in finding.remedy
+
+
 def test_a_member_that_keeps_a_partition_for_a_minute_is_found(tmp_path):
     """It stays UnrevokedPartitions until its rebalance timeout (GroupMetadataManager, 4.3.1)."""
     broker = Broker(tmp_path, "4.3.1", topics={"orders": 2}, topic_ids={"orders": TOPIC_ID})

@@ -97,3 +97,45 @@ def test_a_deletion_that_one_replica_missed_is_no_fork(a, b, incidents, run, tmp
     page = tmp_path / "report.html"
     assert run("report", *sides, "--kafka", "4.3.1", "--out", page)[0] == 0
     assert f"only {old} still has record 103" in " ".join(page.read_text().split())
+
+
+def test_threads_that_commit_out_of_order_make_nothing_be_read_twice_before_a_new_owner_begins(incidents, run):
+    """Each of 8 threads of a pod commits its documents; ocr-1 began at the late 659 of ocr-0, and read up to 769."""
+    position = next(
+        each
+        for each in kg.timeline(incidents / "threads", "contract-ocr", kafka="4.4.0").rewound
+        if each.topic_partition == kg.TopicPartition("scans", 2)
+    )
+    certain = [(each.start, each.end - 1, each.record) for each in position.twice if not each.can_be_late]
+    assert certain == [(659, 769, 371)]
+    _, out, _ = run("timeline", incidents / "threads", "--group", "contract-ocr", "--kafka", "4.4.0")
+    text = " ".join(out.split())
+    assert "scans-2: back 18 times, last from 897 (0:439) to 896 (0:440); read again: at least 659 to 769; 17 " in text
+    assert "17 lower commits (ocr-worker-0, ocr-worker-1, ocr-worker-2 and 4 more) without a new owner" in text
+
+
+def test_a_topic_that_lost_its_end_is_not_read_again(incidents, run):
+    """Record 898 of bookings-0 was lost with an unclean election, so 314 is a position in what was written since."""
+    timeline = kg.timeline(incidents / "truncated", "booking-stats", kafka="3.9.2")
+    assert timeline.rewound == []
+    _, out, _ = run("timeline", incidents / "truncated", "--group", "booking-stats", "--kafka", "3.9.2")
+    text = " ".join(out.split())
+    assert "bookings-0: 898 -> 314, back by 584; set by a member (stats has the partition); with a higher" in text
+    assert "higher leader epoch (0 -> 2): the topic can have lost its end (unclean election)" in text
+    assert "still to be read again" not in text
+
+
+def test_the_offsets_of_a_share_group_that_are_deleted_and_made_again(incidents, run):
+    """A script deleted those of uploads only, at 16:50:00.65."""
+    options = ("--group", "thumbnail-workers", "--kafka", "4.3.1")
+    _, out, _ = run("timeline", incidents / "share", *options)
+    for said in (
+        "16:50:00.686 4:32 Epoch 7 of a share group: the offsets of uploads are being deleted.",
+        "16:50:00.693 4:33 Epoch 7 of a share group: the offsets of uploads are deleted.",
+        "4:44 Epoch 8 of a share group: thumb-0 (127.0.0.1) joined, the offsets of uploads are being initialized,",
+    ):
+        assert said in " ".join(out.split())
+    _, out, _ = run("explain", incidents / "share", *options)
+    text = " ".join(out.split())
+    assert "answers that thumbnail-workers is Stable. The offsets of a share group are not in this log, but" in text
+    assert "0 offsets" not in text

@@ -325,7 +325,6 @@ def _copy_batch(
     return encode_replacement(batch, records, attributes, None)
 
 
-__all__ = ["KeptPartition", "Snapshot", "take_snapshot"]
 
 
 @dataclass

@@ -435,9 +435,6 @@ class GroupOffsets(Mapping[TopicPartition, OffsetAndMetadata]):
         """Otherwise `dict()` and comparisons would decode once per item."""
         return self.decode().items()
 
-    def keys(self) -> Any:
-        return self.decode().keys()
-
     def values(self) -> Any:
         return self.decode().values()
 

@@ -325,8 +325,6 @@ def _copy_batch(
     return encode_replacement(batch, records, attributes, None)
 
 
-
-
 @dataclass
 class KeptPartition:
     """One partition of a snapshot: a log, which begins with this partition's segment if it is `saved`, and the shard

@@ -79,21 +79,14 @@ class Log:
 
     @property
     def damage(self) -> Damage | None:
-        return self._read_notes().damage
-
-    @property
-    def gaps(self) -> list[Gap]:
-        return self._read_notes().gaps
-
-    @property
-    def zeros(self) -> Zeros | None:
-        return self._read_notes().zeros
+        return self.notes.damage
 
     def keep_notes(self, notes: Notes) -> None:
         """Keep the notes of a reading to the end that did not iterate over this log."""
         self._notes = notes
 
-    def _read_notes(self) -> Notes:
+    @property
+    def notes(self) -> Notes:
         if self._notes is None:
             deque(self, maxlen=0)
         assert self._notes is not None

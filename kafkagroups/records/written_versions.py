@@ -18,8 +18,8 @@ from kafkagroups.errors import UsageError
 from kafkagroups.records import releases
 from kafkagroups.records.releases import AFTER_ALL_VERSIONS, EVERY_VERSION, Version, VersionRange
 from kafkagroups.records.serde import RECORD_TYPES, Record, UnknownContent
-from kafkagroups.records.structs import FieldSpec, Message, Struct, field_specs
-from kafkagroups.records.wire import UUID, Array, Wire
+from kafkagroups.records.structs import Message, field_specs
+from kafkagroups.records.wire import UUID, Array
 
 TRANSACTIONAL_TOPIC_IDS_SINCE: Version = (4, 4)
 """The first version that writes topic ids in transactional commits. In other commits, topic ids begin with 4.1."""
@@ -67,7 +67,7 @@ def _writers_of_value(
 def _find_first_version(message: Message) -> Version:
     first_version: Version = (0,)
     cls: Any = type(message)  # mypy does not accept dataclass types as hashable.
-    for spec in _find_limiting_fields(cls):
+    for spec in field_specs(cls):
         value = getattr(message, spec.name)
         if value != spec.default:
             first_version = max(first_version, spec.since)
@@ -100,15 +100,6 @@ def describe_writers(ranges: Iterable[VersionRange]) -> str:
     if common.until != AFTER_ALL_VERSIONS:
         last = [text for text, version in releases.feature_releases().items() if version < common.until][-1]
     return f"{first} – {last}"
-
-
-@cache
-def _find_limiting_fields(cls: Any) -> tuple[FieldSpec, ...]:
-    return tuple(spec for spec in field_specs(cls) if spec.since > (0,) or _contains_structs(spec.wire))
-
-
-def _contains_structs(wire: Wire) -> bool:
-    return isinstance(wire, Struct) or (isinstance(wire, Array) and isinstance(wire.element_type, Struct))
 
 
 class WrittenValue(NamedTuple):

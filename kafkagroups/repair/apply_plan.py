@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, Unpack
 
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.loading.columns import split_by_size
 from kafkagroups.repair import client
 from kafkagroups.repair.client import Cluster, describe_code, describe_error
 from kafkagroups.repair.plan import GroupPlan, PlannedOffset, RescuePlan, check_targets
@@ -115,7 +116,7 @@ class Coordinators:
 
         Large groups need several requests, so after an interruption some of the offsets are committed.
         """
-        for part in _split(offsets):
+        for part in map(dict, split_by_size(offsets.items(), _count_bytes, MAX_COMMIT_PARTITIONS, MAX_COMMIT_BYTES)):
             try:
                 codes = self._commit_part(group, part)
             except GroupRefused as error:
@@ -217,19 +218,9 @@ def _by_topic(keys: Iterable[TopicPartition]) -> Iterator[tuple[str, list[TopicP
         yield topic, list(partitions)
 
 
-def _split(offsets: Mapping[TopicPartition, tuple[int, str]]) -> Iterator[dict[TopicPartition, tuple[int, str]]]:
-    part: dict[TopicPartition, tuple[int, str]] = {}
-    size = 0
-    for key, (offset, metadata) in offsets.items():
-        size_of_key = len(key.topic.encode()) + len(metadata.encode())
-        if part and (len(part) == MAX_COMMIT_PARTITIONS or size + size_of_key > MAX_COMMIT_BYTES):
-            yield part
-            part = {}
-            size = 0
-        part[key] = (offset, metadata)
-        size += size_of_key
-    if part:
-        yield part
+def _count_bytes(commit: tuple[TopicPartition, tuple[int, str]]) -> int:
+    key, (_, metadata) = commit
+    return len(key.topic.encode()) + len(metadata.encode())
 
 
 OUT_OF_RANGE = ("refuse", "clamp", "skip")

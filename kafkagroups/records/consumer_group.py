@@ -38,10 +38,6 @@ class MemberIdKey(GroupIdKey):
     member_id: str = field(STRING, "the member's id")
 
 
-class ConsumerGroupMetadataKey(GroupIdKey):
-    """Type 3."""
-
-
 class ConsumerGroupMetadataValue(Message, flexible="0+"):
     """Type 3: the group and its epoch.
 
@@ -52,10 +48,6 @@ class ConsumerGroupMetadataValue(Message, flexible="0+"):
 
     epoch: int = field(INT32, "the group's epoch: increases when members, subscriptions or topics change")
     metadata_hash: int = field(INT64, "a hash of the topics that the group reads", tag=0, since="4.1")
-
-
-class ConsumerGroupPartitionMetadataKey(GroupIdKey):
-    """Type 4."""
 
 
 class PartitionMetadata(Message, flexible="0+"):
@@ -83,10 +75,6 @@ class ConsumerGroupPartitionMetadataValue(Message, flexible="0+"):
     """
 
     topics: tuple[TopicMetadata, ...] = field(array_of(TopicMetadata), "the topics that the group reads")
-
-
-class ConsumerGroupMemberMetadataKey(MemberIdKey):
-    """Type 5."""
 
 
 class ClassicProtocol(Message, flexible="0+"):
@@ -133,10 +121,6 @@ class ConsumerGroupMemberMetadataValue(Message, flexible="0+"):
     )
 
 
-class ConsumerGroupTargetAssignmentMetadataKey(GroupIdKey):
-    """Type 6."""
-
-
 class ConsumerGroupTargetAssignmentMetadataValue(Message, flexible="0+"):
     """Type 6: the group epoch that the target assignment was computed for.
 
@@ -146,10 +130,6 @@ class ConsumerGroupTargetAssignmentMetadataValue(Message, flexible="0+"):
 
     assignment_epoch: int = field(INT32, "the group epoch that the assignment was computed for")
     assignment_timestamp: int = field(INT64, "when the assignment was computed, ms since 1970", tag=0, since="4.3")
-
-
-class ConsumerGroupTargetAssignmentMemberKey(MemberIdKey):
-    """Type 7."""
 
 
 class TopicPartition(Message, flexible="0+"):
@@ -170,10 +150,6 @@ class ConsumerGroupTargetAssignmentMemberValue(Message, flexible="0+"):
     topic_partitions: tuple[TopicPartition, ...] = field(
         array_of(TopicPartition), "the partitions that the member should have"
     )
-
-
-class ConsumerGroupCurrentMemberAssignmentKey(MemberIdKey):
-    """Type 8."""
 
 
 class TopicPartitions(TopicPartition, flexible="0+"):

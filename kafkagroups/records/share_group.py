@@ -10,13 +10,9 @@ Source: ShareGroup….json (4.3.1, and 4.0.2 for the older layouts); GroupCoordi
 
 from __future__ import annotations
 
-from kafkagroups.records.consumer_group import GroupIdKey, MemberIdKey, TopicMetadata, TopicPartition
+from kafkagroups.records.consumer_group import TopicMetadata, TopicPartition
 from kafkagroups.records.structs import Message, array_of, field
 from kafkagroups.records.wire import INT8, INT32, INT64, STRING, UUID, Array
-
-
-class ShareGroupPartitionMetadataKey(GroupIdKey):
-    """Type 9."""
 
 
 class ShareGroupPartitionMetadataValue(Message, flexible="0+"):
@@ -27,10 +23,6 @@ class ShareGroupPartitionMetadataValue(Message, flexible="0+"):
     """
 
     topics: tuple[TopicMetadata, ...] = field(array_of(TopicMetadata), "the topics that the group reads")
-
-
-class ShareGroupMemberMetadataKey(MemberIdKey):
-    """Type 10."""
 
 
 class ShareGroupMemberMetadataValue(Message, flexible="0+"):
@@ -46,10 +38,6 @@ class ShareGroupMemberMetadataValue(Message, flexible="0+"):
     subscribed_topic_names: tuple[str, ...] = field(Array(STRING), "the topics that the member subscribed to by name")
 
 
-class ShareGroupMetadataKey(GroupIdKey):
-    """Type 11."""
-
-
 class ShareGroupMetadataValue(Message, flexible="0+"):
     """Type 11: the group and its epoch.
 
@@ -59,10 +47,6 @@ class ShareGroupMetadataValue(Message, flexible="0+"):
 
     epoch: int = field(INT32, "the group's epoch: increases when members, subscriptions or topics change")
     metadata_hash: int = field(INT64, "a hash of the topics that the group reads", since="4.1")
-
-
-class ShareGroupTargetAssignmentMetadataKey(GroupIdKey):
-    """Type 12."""
 
 
 class ShareGroupTargetAssignmentMetadataValue(Message, flexible="0+"):
@@ -76,10 +60,6 @@ class ShareGroupTargetAssignmentMetadataValue(Message, flexible="0+"):
     assignment_timestamp: int = field(INT64, "when the assignment was computed, ms since 1970", tag=0, since="4.3")
 
 
-class ShareGroupTargetAssignmentMemberKey(MemberIdKey):
-    """Type 13."""
-
-
 class ShareGroupTargetAssignmentMemberValue(Message, flexible="0+"):
     """Type 13, since 4.0: the partitions that a member should have.
 
@@ -89,10 +69,6 @@ class ShareGroupTargetAssignmentMemberValue(Message, flexible="0+"):
     topic_partitions: tuple[TopicPartition, ...] = field(
         array_of(TopicPartition), "the partitions that the member should have"
     )
-
-
-class ShareGroupCurrentMemberAssignmentKey(MemberIdKey):
-    """Type 14."""
 
 
 class ShareGroupCurrentMemberAssignmentValue(Message, flexible="0+"):
@@ -108,10 +84,6 @@ class ShareGroupCurrentMemberAssignmentValue(Message, flexible="0+"):
     assigned_partitions: tuple[TopicPartition, ...] = field(
         array_of(TopicPartition), "the partitions that the member has"
     )
-
-
-class ShareGroupStatePartitionMetadataKey(GroupIdKey):
-    """Type 15."""
 
 
 class TopicInfo(Message, flexible="0+"):

@@ -12,13 +12,8 @@ StreamsCoordinatorRecordHelpers.java.
 
 from __future__ import annotations
 
-from kafkagroups.records.consumer_group import GroupIdKey, MemberIdKey
 from kafkagroups.records.structs import Message, Struct, array_of, field
 from kafkagroups.records.wire import INT8, INT16, INT32, INT64, STRING, UINT16, Array
-
-
-class StreamsGroupMetadataKey(GroupIdKey):
-    """Type 17."""
 
 
 class LastAssignmentConfig(Message, flexible="0+"):
@@ -50,10 +45,6 @@ class StreamsGroupMetadataValue(Message, flexible="0+"):
     failed_description_topology_epoch: int = field(
         INT32, "epoch of the topology whose description could not be stored", tag=3, default=-1, since="4.4"
     )
-
-
-class StreamsGroupMemberMetadataKey(MemberIdKey):
-    """Type 19."""
 
 
 class Endpoint(Message, flexible="0+"):
@@ -90,10 +81,6 @@ class StreamsGroupMemberMetadataValue(Message, flexible="0+"):
     client_tags: tuple[KeyValue, ...] = field(array_of(KeyValue), "tags for rack aware assignment")
 
 
-class StreamsGroupTargetAssignmentMetadataKey(GroupIdKey):
-    """Type 20."""
-
-
 class StreamsGroupTargetAssignmentMetadataValue(Message, flexible="0+"):
     """Type 20: the group epoch that the target assignment was computed for.
 
@@ -103,10 +90,6 @@ class StreamsGroupTargetAssignmentMetadataValue(Message, flexible="0+"):
 
     assignment_epoch: int = field(INT32, "the group epoch that the assignment was computed for")
     assignment_timestamp: int = field(INT64, "when the assignment was computed, ms since 1970", tag=0, since="4.3")
-
-
-class StreamsGroupTargetAssignmentMemberKey(MemberIdKey):
-    """Type 21."""
 
 
 class TargetTaskIds(Message, flexible="0+"):
@@ -125,10 +108,6 @@ class StreamsGroupTargetAssignmentMemberValue(Message, flexible="0+"):
     active_tasks: tuple[TargetTaskIds, ...] = field(array_of(TargetTaskIds), "tasks that the member runs")
     standby_tasks: tuple[TargetTaskIds, ...] = field(array_of(TargetTaskIds), "tasks whose state the member copies")
     warmup_tasks: tuple[TargetTaskIds, ...] = field(array_of(TargetTaskIds), "tasks that the member prepares to run")
-
-
-class StreamsGroupCurrentMemberAssignmentKey(MemberIdKey):
-    """Type 22."""
 
 
 class TaskIds(TargetTaskIds, flexible="0+"):
@@ -164,10 +143,6 @@ class StreamsGroupCurrentMemberAssignmentValue(Message, flexible="0+"):
     warmup_tasks_pending_revocation: tuple[TaskIds, ...] = field(
         array_of(TaskIds), "warm-up tasks that the member has to give back"
     )
-
-
-class StreamsGroupTopologyKey(GroupIdKey):
-    """Type 23."""
 
 
 class TopicConfig(Message, flexible="0+"):

@@ -169,8 +169,7 @@ class CleanedTransactions:
         marker_type = read_marker(batch)
         producer_id = batch.producer_id
         if marker_type is ControlType.ABORT:
-            has_data = self._has_data_by_aborted_producer.pop(producer_id, False)
-            return not has_data
+            return not self._has_data_by_aborted_producer.pop(producer_id, False)
         if marker_type is ControlType.COMMIT:
             has_data = producer_id in self._committed_producers_with_data
             self._committed_producers_with_data.discard(producer_id)
@@ -349,28 +348,6 @@ class OffsetMap:
         self._offsets[md5(key, usedforsecurity=False).digest()] = offset
         self.last_offset = offset
         return True
-
-
-def fill_map(
-    offset_map: OffsetMap,
-    batches_and_next_bases: Iterable[tuple[Iterator[Batch], int]],
-    first_dirty: int,
-    transactions: CleanedTransactions,
-) -> None:
-    """Add the keys of segments to the map until it is full.
-
-    `batches_and_next_bases` has, for each segment, its batches and the base offset of the next one (at the end, the
-    first uncleanable offset). The map also covers the offsets between a segment's last batch and the next segment.
-    """
-    for batches, next_base in batches_and_next_bases:
-        for batch in batches:
-            is_discardable = transactions.check_next_batch(batch)
-            has_keys = not is_discardable and not batch.is_control
-            if has_keys and not _add_keys(offset_map, batch, first_dirty):
-                return
-            if batch.last_offset >= first_dirty:
-                offset_map.last_offset = batch.last_offset
-        offset_map.last_offset = next_base - 1
 
 
 def _add_keys(offset_map: OffsetMap, batch: Batch, first_dirty: int) -> bool:
@@ -592,13 +569,25 @@ def run_pass(log: Log, out: Path, config: CleanerConfig, report: Progress) -> Co
 
 
 def _build_offset_map(source: LogToClean, config: CleanerConfig, report: Progress) -> OffsetMap:
+    """Return the keys of the dirty segments, until the map is full.
+
+    The map also covers the offsets between a segment's last batch and the next segment, at the end those below the
+    first uncleanable offset.
+    """
     offset_map = OffsetMap(config.map_entries)
     dirty_segments = select_segments(source.segments, source.first_dirty, source.first_uncleanable)
     aborted = [txn for txn in source.producers.aborted if txn.last_offset >= source.first_dirty]
+    transactions = CleanedTransactions(aborted)
     read = make_reader("map", source.log, dirty_segments, report, config.max_decompressed_message_bytes)
-    pairs = pair_with_next_base(dirty_segments, source.first_uncleanable)
-    batches_and_next_bases = ((read(segment), next_base) for segment, next_base in pairs)
-    fill_map(offset_map, batches_and_next_bases, source.first_dirty, CleanedTransactions(aborted))
+    for segment, next_base in pair_with_next_base(dirty_segments, source.first_uncleanable):
+        for batch in read(segment):
+            is_discardable = transactions.check_next_batch(batch)
+            has_keys = not is_discardable and not batch.is_control
+            if has_keys and not _add_keys(offset_map, batch, source.first_dirty):
+                return offset_map
+            if batch.last_offset >= source.first_dirty:
+                offset_map.last_offset = batch.last_offset
+        offset_map.last_offset = next_base - 1
     return offset_map
 
 

@@ -10,19 +10,18 @@ Source: ShareGroup….json (4.3.1, and 4.0.2 for the older layouts); GroupCoordi
 
 from __future__ import annotations
 
-from kafkagroups.records.consumer_group import TopicMetadata, TopicPartition
+from kafkagroups.records import consumer_group
+from kafkagroups.records.consumer_group import TopicPartition
 from kafkagroups.records.structs import Message, array_of, field
 from kafkagroups.records.wire import INT8, INT32, INT64, STRING, UUID, Array
 
 
-class ShareGroupPartitionMetadataValue(Message, flexible="0+"):
+class ShareGroupPartitionMetadataValue(consumer_group.ConsumerGroupPartitionMetadataValue, flexible="0+"):
     """Type 9, only in 4.0: the partitions and racks of the subscribed topics.
 
     The record was written when the topics of the group changed. When a group was deleted, a tombstone was written. The
     new coordinators of all other versions skip the record.
     """
-
-    topics: tuple[TopicMetadata, ...] = field(array_of(TopicMetadata), "the topics that the group reads")
 
 
 class ShareGroupMemberMetadataValue(Message, flexible="0+"):
@@ -49,26 +48,19 @@ class ShareGroupMetadataValue(Message, flexible="0+"):
     metadata_hash: int = field(INT64, "a hash of the topics that the group reads", since="4.1")
 
 
-class ShareGroupTargetAssignmentMetadataValue(Message, flexible="0+"):
+class ShareGroupTargetAssignmentMetadataValue(consumer_group.ConsumerGroupTargetAssignmentMetadataValue, flexible="0+"):
     """Type 12: the group epoch that the target assignment was computed for.
 
     Since 4.0. The record is written with a new assignment. When a group is deleted, a tombstone is written.
     `assignment_timestamp` was added in 4.3.
     """
 
-    assignment_epoch: int = field(INT32, "the group epoch that the assignment was computed for")
-    assignment_timestamp: int = field(INT64, "when the assignment was computed, ms since 1970", tag=0, since="4.3")
 
-
-class ShareGroupTargetAssignmentMemberValue(Message, flexible="0+"):
+class ShareGroupTargetAssignmentMemberValue(consumer_group.ConsumerGroupTargetAssignmentMemberValue, flexible="0+"):
     """Type 13, since 4.0: the partitions that a member should have.
 
     The record is written when these partitions change. A tombstone means that the member left.
     """
-
-    topic_partitions: tuple[TopicPartition, ...] = field(
-        array_of(TopicPartition), "the partitions that the member should have"
-    )
 
 
 class ShareGroupCurrentMemberAssignmentValue(Message, flexible="0+"):

@@ -12,6 +12,7 @@ StreamsCoordinatorRecordHelpers.java.
 
 from __future__ import annotations
 
+from kafkagroups.records.consumer_group import ConsumerGroupTargetAssignmentMetadataValue
 from kafkagroups.records.structs import Message, Struct, array_of, field
 from kafkagroups.records.wire import INT8, INT16, INT32, INT64, STRING, UINT16, Array
 
@@ -81,15 +82,12 @@ class StreamsGroupMemberMetadataValue(Message, flexible="0+"):
     client_tags: tuple[KeyValue, ...] = field(array_of(KeyValue), "tags for rack aware assignment")
 
 
-class StreamsGroupTargetAssignmentMetadataValue(Message, flexible="0+"):
+class StreamsGroupTargetAssignmentMetadataValue(ConsumerGroupTargetAssignmentMetadataValue, flexible="0+"):
     """Type 20: the group epoch that the target assignment was computed for.
 
     Since 4.1. The record is written with a new assignment. When a group is deleted, a tombstone is written.
     `assignment_timestamp` was added in 4.3.
     """
-
-    assignment_epoch: int = field(INT32, "the group epoch that the assignment was computed for")
-    assignment_timestamp: int = field(INT64, "when the assignment was computed, ms since 1970", tag=0, since="4.3")
 
 
 class TargetTaskIds(Message, flexible="0+"):

@@ -45,7 +45,7 @@ from kafkagroups.coordinator.assignors import GroupToAssign, TargetedMember, ass
 from kafkagroups.coordinator.classic_members import write_assignment
 from kafkagroups.coordinator.coordinator import GroupCoordinator
 from kafkagroups.coordinator.messages import CommitErrors, Errors, ResponseFuture
-from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.groups.offsets import TopicPartition, group_by_topic
 from kafkagroups.records.consumer_protocol import (
     ConsumerProtocolSubscription,
     TopicAndPartitions,
@@ -66,12 +66,11 @@ def write_subscription(
     version: int = NEWEST_LAYOUT_VERSION,
 ) -> bytes:
     """Layout version 0 contains topics; 1 also owned partitions; 2 and 3 also the generation."""
-    numbers: dict[str, list[int]] = {}
-    for topic, number in owned:
-        numbers.setdefault(topic, []).append(number)
     subscription = ConsumerProtocolSubscription(
         topics=tuple(sorted(topics)),
-        owned_partitions=tuple(TopicAndPartitions(topic, tuple(numbers[topic])) for topic in numbers),
+        owned_partitions=tuple(
+            TopicAndPartitions(topic, tuple(numbers)) for topic, numbers in group_by_topic(owned).items()
+        ),
         generation_id=generation,
     )
     return encode_versioned(VersionedMessage(version, subscription))
@@ -424,11 +423,12 @@ class ConsumerProtocolConsumer(SimulatedConsumer):
 
     def request_heartbeat(self) -> ResponseFuture[messages.ConsumerHeartbeatResult]:
         """Send a heartbeat, which acknowledges the partitions that were taken."""
+        owned = group_by_topic(sorted(self.positions))
         fields = {
             "rebalance_timeout_ms": self.rebalance_timeout_ms,
             "subscribed_topic_names": sorted(set(self.topics)),
             "server_assignor": self.assignor,
-            "topic_partitions": self._partitions_by_topic_id(),
+            "topic_partitions": {self._topic_ids[topic]: numbers for topic, numbers in owned.items()},
         }
         changed = {name: value for name, value in fields.items() if name not in self._sent or self._sent[name] != value}
         self._sent |= changed
@@ -487,12 +487,6 @@ class ConsumerProtocolConsumer(SimulatedConsumer):
         self.positions = kept | {partition: max(fetched.offsets[partition].offset, 0) for partition in new}
         self._sent.pop("topic_partitions", None)
         self.state = ConsumerState.ACKNOWLEDGING
-
-    def _partitions_by_topic_id(self) -> dict[str, list[int]]:
-        numbers_by_topic: dict[str, list[int]] = {}
-        for topic, number in sorted(self.positions):
-            numbers_by_topic.setdefault(self._topic_ids[topic], []).append(number)
-        return numbers_by_topic
 
     def _handle_error(self, error: Errors) -> None:
         if error in _RETRY_ERRORS:

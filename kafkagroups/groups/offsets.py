@@ -198,6 +198,14 @@ class TopicPartition(NamedTuple):
         return f"partition {self.partition} of the topic {self.topic}" if self.partition < 0 else None
 
 
+def group_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Return the numbers of the partitions by topic, in the given order."""
+    numbers: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        numbers.setdefault(topic, []).append(number)
+    return numbers
+
+
 class OffsetAndMetadata(msgspec.Struct, frozen=True, gc=False):
     """A committed or pending offset as a coordinator stores it. Times are in ms since 1970.
 

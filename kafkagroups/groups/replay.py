@@ -418,7 +418,11 @@ class NewShard(Shard):
                 raise LoadFailed(f"{_name_type(record)} names {group_type} group {group_id!r}, which is not known")
             if is_tombstone:
                 return
-        elif group.type != group_type and not self._can_convert(group_type, group):
+        elif group.type != group_type and (
+            isinstance(group, ModernGroup)
+            or not group.is_simple
+            or REFUSALS_AFTER_COMMIT[group_type].applies_to(self.dialect.version)
+        ):
             raise LoadFailed(
                 f"{_name_type(record)} belongs to a {group_type} group, but {group_id!r} is a {group.type} group"
             )
@@ -427,13 +431,6 @@ class NewShard(Shard):
             self.groups[group_id] = group
         if not apply_record(group, record):
             del self.groups[group_id]
-
-    def _can_convert(self, group_type: str, group: AnyGroup) -> bool:
-        return (
-            not isinstance(group, ModernGroup)
-            and group.is_simple
-            and not REFUSALS_AFTER_COMMIT[group_type].applies_to(self.dialect.version)
-        )
 
 
 def _end_transactions(offsets: Offsets, batch: Batch, observer: Observer) -> None:

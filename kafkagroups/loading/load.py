@@ -179,7 +179,7 @@ class OpenTopic:
 
     def combine(self, shards: Iterable[Shard], engine: str, whole: WholeTopic | None = None) -> Groups:
         whole = whole or WholeTopic(self.find_partitions(), {})
-        times = LogTimes(self.logs, self.dialect, {log.partition: self.stop for log in self.logs}, engine)
+        times = LogTimes({log.partition: (log, self.stop) for log in self.logs}, self.dialect, engine)
         return combine_shards(shards, self.dialect, self.path, whole, times)
 
 

@@ -38,6 +38,13 @@ class MemberIdKey(GroupIdKey):
     member_id: str = field(STRING, "the member's id")
 
 
+class MemberEpochs(Message, flexible="0+"):
+    """The first fields of a member's current assignment."""
+
+    member_epoch: int = field(INT32, "the epoch that the member has reached")
+    previous_member_epoch: int = field(INT32, "the previous epoch, in case the last response was lost")
+
+
 class ConsumerGroupMetadataValue(Message, flexible="0+"):
     """Type 3: the group and its epoch.
 
@@ -164,7 +171,7 @@ MEMBER_STATES = {0: "Stable", 1: "UnrevokedPartitions", 2: "UnreleasedPartitions
 """Kafka's names of the states in type 8. Source: MemberState.java in modern/ (4.3.1)."""
 
 
-class ConsumerGroupCurrentMemberAssignmentValue(Message, flexible="0+"):
+class ConsumerGroupCurrentMemberAssignmentValue(MemberEpochs, flexible="0+"):
     """Type 8: the partitions that a member has now, and its state on the way to the target assignment.
 
     Since 3.7. The record is written whenever these partitions or the state change. A tombstone means that the member
@@ -172,8 +179,6 @@ class ConsumerGroupCurrentMemberAssignmentValue(Message, flexible="0+"):
     `assignment_epochs` in TopicPartitions was added in 4.3.
     """
 
-    member_epoch: int = field(INT32, "the epoch that the member has reached")
-    previous_member_epoch: int = field(INT32, "the previous epoch, in case the last response was lost")
     state: int = field(INT8, "0 stable, 1 has to give partitions back, 2 waits for partitions of others")
     assigned_partitions: tuple[TopicPartitions, ...] = field(
         array_of(TopicPartitions), "the partitions that the member has"

@@ -11,7 +11,7 @@ Source: ShareGroup….json (4.3.1, and 4.0.2 for the older layouts); GroupCoordi
 from __future__ import annotations
 
 from kafkagroups.records import consumer_group
-from kafkagroups.records.consumer_group import TopicPartition
+from kafkagroups.records.consumer_group import MemberEpochs, TopicPartition
 from kafkagroups.records.structs import Message, array_of, field
 from kafkagroups.records.wire import INT8, INT32, INT64, STRING, UUID, Array
 
@@ -63,15 +63,13 @@ class ShareGroupTargetAssignmentMemberValue(consumer_group.ConsumerGroupTargetAs
     """
 
 
-class ShareGroupCurrentMemberAssignmentValue(Message, flexible="0+"):
+class ShareGroupCurrentMemberAssignmentValue(MemberEpochs, flexible="0+"):
     """Type 14: the partitions that a member has now.
 
     Since 4.0. The record is written when these partitions change. A tombstone means that the member left. `state` is
     always 0 (stable): several members can have the same partition, so no member waits for a partition.
     """
 
-    member_epoch: int = field(INT32, "the epoch that the member has reached")
-    previous_member_epoch: int = field(INT32, "the previous epoch, in case the last response was lost")
     state: int = field(INT8, "0 stable")
     assigned_partitions: tuple[TopicPartition, ...] = field(
         array_of(TopicPartition), "the partitions that the member has"

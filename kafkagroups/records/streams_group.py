@@ -12,7 +12,7 @@ StreamsCoordinatorRecordHelpers.java.
 
 from __future__ import annotations
 
-from kafkagroups.records.consumer_group import ConsumerGroupTargetAssignmentMetadataValue
+from kafkagroups.records.consumer_group import ConsumerGroupTargetAssignmentMetadataValue, MemberEpochs
 from kafkagroups.records.structs import Message, Struct, array_of, field
 from kafkagroups.records.wire import INT8, INT16, INT32, INT64, STRING, UINT16, Array
 
@@ -120,14 +120,12 @@ MEMBER_STATES = {1: "Stable", 2: "UnrevokedTasks", 3: "UnreleasedTasks"}
 """Kafka's names of the states in type 22. Source: MemberState.java in streams/ (4.3.1)."""
 
 
-class StreamsGroupCurrentMemberAssignmentValue(Message, flexible="0+"):
+class StreamsGroupCurrentMemberAssignmentValue(MemberEpochs, flexible="0+"):
     """Type 22: the tasks that a member has now, and its state on the way to the target assignment.
 
     Since 4.1. The record is written whenever these tasks or the state change. A tombstone means that the member left.
     """
 
-    member_epoch: int = field(INT32, "the epoch that the member has reached")
-    previous_member_epoch: int = field(INT32, "the previous epoch, in case the last response was lost")
     state: int = field(INT8, "1 stable, 2 has to give tasks back, 3 waits for tasks of others")
     active_tasks: tuple[TaskIds, ...] = field(array_of(TaskIds), "tasks that the member runs")
     standby_tasks: tuple[TaskIds, ...] = field(array_of(TaskIds), "tasks whose state the member copies")

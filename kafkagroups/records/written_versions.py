@@ -30,22 +30,16 @@ def writers_of(record: Record, *, is_transactional: bool = False) -> VersionRang
     if isinstance(record.key, UnknownContent) or isinstance(record.value, UnknownContent):
         return EVERY_VERSION
     if record.value is None:
-        return _writers_of_tombstone(record.type)
+        # A Kafka version that no longer writes values of a type can still write its tombstones.
+        # Exception: from 0.9 on, Kafka writes no record of type 0, the first format of offset records.
+        first_version = min(written.range.since for written in find_written_values(record.type))
+        return VersionRange(first_version, (0, 9) if record.type == 0 else AFTER_ALL_VERSIONS)
     has_expire_timestamp = getattr(record.value, "expire_timestamp", -1) != -1
     has_topic_id = getattr(record.value, "topic_id", UUID.default) != UUID.default
     first_version = _find_first_version(record.value)
     if is_transactional and has_topic_id:
         first_version = TRANSACTIONAL_TOPIC_IDS_SINCE
     return _writers_of_value(record.type, record.value_version, has_expire_timestamp, first_version)
-
-
-@cache
-def _writers_of_tombstone(record_type: int) -> VersionRange:
-    first_version = min(written.range.since for written in find_written_values(record_type))
-    # A Kafka version that no longer writes values of a type can still write its tombstones.
-    # Exception: from 0.9 on, Kafka writes neither values nor tombstones of type 0, the first format of offset records.
-    end_version = (0, 9) if record_type == 0 else AFTER_ALL_VERSIONS
-    return VersionRange(first_version, end_version)
 
 
 @cache

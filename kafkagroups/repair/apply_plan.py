@@ -17,11 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from itertools import groupby
 from typing import Any, NamedTuple, Unpack
 
 from kafkagroups.errors import UsageError
-from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.groups.offsets import TopicPartition, group_by_topic
 from kafkagroups.loading.columns import split_by_size
 from kafkagroups.repair import client
 from kafkagroups.repair.client import Cluster, describe_code, describe_error
@@ -94,8 +93,7 @@ class Coordinators:
         keys = list(keys)
         topic_type = OffsetFetchRequest.OffsetFetchRequestTopic
         topics = [
-            topic_type(name=topic, partition_indexes=[key.partition for key in keys_of_topic])
-            for topic, keys_of_topic in _by_topic(keys)
+            topic_type(name=topic, partition_indexes=numbers) for topic, numbers in group_by_topic(sorted(keys)).items()
         ]
         # Since version 8, a request names several groups in another form. Every broker still answers version 7.
         request = OffsetFetchRequest(group_id=group, topics=topics, require_stable=True, min_version=2, max_version=7)
@@ -131,14 +129,14 @@ class Coordinators:
 
         topic_type = OffsetCommitRequest.OffsetCommitRequestTopic
         topics = []
-        for topic, keys in _by_topic(offsets):
+        for topic, numbers in group_by_topic(sorted(offsets)).items():
             partitions = [
                 topic_type.OffsetCommitRequestPartition(
-                    partition_index=key.partition,
-                    committed_offset=offsets[key][0],
-                    committed_metadata=offsets[key][1],
+                    partition_index=number,
+                    committed_offset=offsets[TopicPartition(topic, number)][0],
+                    committed_metadata=offsets[TopicPartition(topic, number)][1],
                 )
-                for key in keys
+                for number in numbers
             ]
             topics.append(topic_type(name=topic, partitions=partitions))
         request = OffsetCommitRequest(
@@ -211,11 +209,6 @@ def _partitions(response: Any) -> Iterator[tuple[TopicPartition, Any]]:
     for topic in response.topics or ():
         for partition in topic.partitions or ():
             yield TopicPartition(topic.name, partition.partition_index), partition
-
-
-def _by_topic(keys: Iterable[TopicPartition]) -> Iterator[tuple[str, list[TopicPartition]]]:
-    for topic, partitions in groupby(sorted(keys), lambda key: key.topic):
-        yield topic, list(partitions)
 
 
 def _count_bytes(commit: tuple[TopicPartition, tuple[int, str]]) -> int:

@@ -55,12 +55,11 @@ class Check:
 
 
 def run(args: argparse.Namespace) -> int:
-    results = []
-    for result in run_checks():
-        results.append(result)
-        if args.json:
+    results = list(run_checks())
+    if args.json:
+        for result in results:
             print_json(asdict(result))
-    if not args.json:
+    else:
         _print_results(results)
     return int(not all(result.ok for result in results))
 

@@ -446,9 +446,6 @@ class GroupOffsets(Mapping[TopicPartition, OffsetAndMetadata]):
     def values(self) -> Any:
         return self.decode().values()
 
-    def __repr__(self) -> str:
-        return repr(self.decode())
-
     def __reduce__(self) -> tuple[type, tuple[PartitionOffsets]]:
         return dict, (self.decode(),)
 

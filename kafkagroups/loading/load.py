@@ -99,7 +99,6 @@ class Engine:
 
 PYTHON = Engine("python", fold)
 """The readable engine."""
-COMPILED = Engine("compiled", native.fold)
 
 
 def create_observed_engine(observer: Observer) -> Engine:
@@ -119,7 +118,7 @@ def choose_engine(name: str) -> Engine:
         native.find_module()
     except ImportError as error:
         raise UsageError(describe_missing("kafkagroups_engine", 'the engine "compiled"') or str(error)) from None
-    return COMPILED
+    return Engine("compiled", native.fold)
 
 
 @dataclass(frozen=True)

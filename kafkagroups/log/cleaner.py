@@ -14,7 +14,7 @@ if the pass has read no data batch of its transaction (`CleanedTransactions`). T
 immediately, and unused markers from the delete horizon on. docs/facts/cleaner.yaml lists all rules, with their places
 in Kafka's code.
 
-A producer is active if its last batch is recent (`find_active_producers`). Two rules are different from Kafka's:
+A producer is active if its last batch is recent (`run_pass`). Two rules are different from Kafka's:
 
 - Sequence numbers are not checked, because the batches are already in the log.
 - A broker takes a producer's epoch from markers. This module also takes it from a control batch whose marker the
@@ -129,19 +129,6 @@ def read_marker(batch: Batch) -> ControlType | None:
 def find_last_stable_offset(states: ProducerStates, log_end: int) -> int:
     first_offsets = [state.txn_first_offset for state in states.producers.values()]
     return min((offset for offset in first_offsets if offset is not None), default=log_end)
-
-
-def find_active_producers(states: ProducerStates, oldest_ms: int | None) -> dict[int, ProducerState]:
-    """Return the producers whose newest batch is not older than `oldest_ms` (None: all).
-
-    In a broker, a producer with an open transaction is active, too. The cleaner's result is the same: an active
-    producer only keeps its newest batch, and a pass does not clean the batches of an open transaction.
-    """
-    return {
-        producer_id: state
-        for producer_id, state in states.producers.items()
-        if oldest_ms is None or state.last_timestamp >= oldest_ms
-    }
 
 
 class CleanedTransactions:
@@ -552,12 +539,19 @@ def run_pass(log: Log, out: Path, config: CleanerConfig, report: Progress) -> Co
     now_ms = max(source.newest_ms, 0) if config.now_ms is None else config.now_ms
     horizon_ms = now_ms + config.delete_retention_ms
     oldest_ms = None if config.producer_expiration_ms < 0 else now_ms - config.producer_expiration_ms
+    # In a broker, a producer with an open transaction is active, too. The cleaner's result is the same: an active
+    # producer only keeps its newest batch, and a pass does not clean the batches of an open transaction.
+    active_producers = {
+        producer_id: state
+        for producer_id, state in source.producers.producers.items()
+        if oldest_ms is None or state.last_timestamp >= oldest_ms
+    }
     record_filter = RecordFilter(
         now_ms,
         horizon_ms if horizon_ms <= MAX_INT64 else None,
         source.first_uncleanable,
         offset_map,
-        find_active_producers(source.producers, oldest_ms),
+        active_producers,
         CleanedTransactions(source.producers.aborted),
     )
     old_tombstone_limit_ms = _find_old_tombstone_limit(source, config)

@@ -96,12 +96,12 @@ def group_tombstone(group="g"):
 
 def consumer_member(member_id="m", topics=("t",), *, client="c", host="/h"):
     value = consumer_group.ConsumerGroupMemberMetadataValue(None, None, client, host, topics, None, 1000, None, None)
-    return kg.Record(5, consumer_group.ConsumerGroupMemberMetadataKey("g", member_id), value, 0)
+    return kg.Record(5, consumer_group.MemberIdKey("g", member_id), value, 0)
 
 
 def consumer_epoch(epoch):
     value = consumer_group.ConsumerGroupMetadataValue(epoch)
-    return kg.Record(3, consumer_group.ConsumerGroupMetadataKey("g"), value, 0)
+    return kg.Record(3, consumer_group.GroupIdKey("g"), value, 0)
 
 
 def encode_marker(offset, producer_id, kind=ControlType.COMMIT, *, time=START):

@@ -6,7 +6,6 @@ The checks are fast: they do not import Spark or pandas, and they start Java onl
 from __future__ import annotations
 
 import argparse
-import importlib
 import importlib.metadata
 import os
 import re
@@ -21,8 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from kafkagroups.cli.output import print_json, print_line, print_table
+from kafkagroups.errors import UsageError
 from kafkagroups.helpers import NATIVE_ENGINE
-from kafkagroups.loading.native import INTERFACE
+from kafkagroups.loading import native
 from kafkagroups.spark.session import NoJava, find_java
 
 ARGUMENTS = """
@@ -55,12 +55,11 @@ class Check:
 
 
 def run(args: argparse.Namespace) -> int:
-    results = []
-    for result in run_checks():
-        results.append(result)
-        if args.json:
+    results = list(run_checks())
+    if args.json:
+        for result in results:
             print_json(asdict(result))
-    if not args.json:
+    else:
         _print_results(results)
     return int(not all(result.ok for result in results))
 
@@ -105,20 +104,15 @@ def _is_needed(requirement: Any) -> bool:
 
 def _check_engine() -> Result:
     """A missing engine is ok, because everything works without it."""
+    if os.environ.get("KAFKAGROUPS_ENGINE") == "off":
+        return True, "switched off", "unset KAFKAGROUPS_ENGINE, which is off"
     try:
-        engine = importlib.import_module(NATIVE_ENGINE)
+        version = native.find_module().__version__
     except ModuleNotFoundError:
         return True, "no native engine is installed, so large logs load slowly", HOW_TO_BUILD_ENGINE
-    except ImportError as error:
-        return False, f"{NATIVE_ENGINE} cannot be imported: {error}", HOW_TO_BUILD_ENGINE
-    found = f"{NATIVE_ENGINE} {getattr(engine, '__version__', 'without a version')}"
-    interface = getattr(engine, "INTERFACE", None)
-    if interface != INTERFACE:
-        found += f" has interface {interface}, and this kafkagroups needs {INTERFACE}, so large logs load slowly"
-        return False, found, HOW_TO_BUILD_ENGINE
-    if os.environ.get("KAFKAGROUPS_ENGINE") == "off":
-        return True, f"{found}, switched off", "unset KAFKAGROUPS_ENGINE, which is off"
-    return True, found, ""
+    except UsageError as error:
+        return False, str(error), HOW_TO_BUILD_ENGINE
+    return True, f"{NATIVE_ENGINE} {version}", ""
 
 
 def _check_kernel() -> Result:

@@ -23,7 +23,7 @@ from uuid import NAMESPACE_URL, uuid5
 import msgspec
 
 from kafkagroups.coordinator.messages import Errors, Int16, Int32, Int64, Message
-from kafkagroups.coordinator.recorded_requests import Json
+from kafkagroups.coordinator.recorded_requests import Json, Topic
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.helpers import read_lines
@@ -94,13 +94,8 @@ class AnsweredPartition(Message, frozen=True):
     error: Int16
 
 
-class AnsweredTopic(Message, frozen=True):
-    topic_id: str = ""
-    partitions: tuple[AnsweredPartition, ...] = ()
-
-
 class CommitResponse(Message, frozen=True):
-    topics: tuple[AnsweredTopic, ...] = ()
+    topics: tuple[Topic[AnsweredPartition], ...] = ()
 
 
 RESPONSES: dict[str, Any] = {

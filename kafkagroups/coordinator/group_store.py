@@ -26,7 +26,7 @@ from kafkagroups.groups.group import ClassicState
 from kafkagroups.groups.living_groups import Cancellable, ClassicGroup, LivingGroup, LivingShard
 from kafkagroups.groups.map_orders import java_map_order, timeline_map_order, uuid_hash
 from kafkagroups.groups.modern_group import ModernGroup
-from kafkagroups.groups.offsets import OffsetAndMetadata, ReadOnlyOffsets, TopicPartition
+from kafkagroups.groups.offsets import OffsetAndMetadata, ReadOnlyOffsets, TopicPartition, group_by_topic
 from kafkagroups.log.batch import NO_PRODUCER_ID
 from kafkagroups.log.segment_file import partition_for
 from kafkagroups.records import consumer_group
@@ -118,9 +118,7 @@ def build_group_tombstone(group_id: str) -> Record:
 
 def order_offsets(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
     """Return partitions in the order of Kafka's maps: by topic, then by number."""
-    numbers: dict[str, list[int]] = {}
-    for topic, number in partitions:
-        numbers.setdefault(topic, []).append(number)
+    numbers = group_by_topic(partitions)
     return [
         TopicPartition(topic, number)
         for topic in timeline_map_order(numbers)

@@ -266,17 +266,12 @@ class Assignment(Message, frozen=True):
     assignment: bytes
 
 
-class OwnedTopic(Message, frozen=True):
-    topic_id: str
-    partitions: list[messages.Int32]
-
-
 class MemberBody(Message, frozen=True):
     """The lists in the requests of members."""
 
     protocols: tuple[Protocol, ...] = ()
     assignments: tuple[Assignment, ...] = ()
-    topic_partitions: tuple[OwnedTopic, ...] | None = None
+    topic_partitions: tuple[Topic[messages.Int32], ...] | None = None
 
 
 class LeaveGroupBody(Message, frozen=True):

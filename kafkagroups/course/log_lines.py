@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kafkagroups.errors import BadBytes, UsageError
-from kafkagroups.groups.replay import OFFSET_KEYS, find_group_id, read_control_type
+from kafkagroups.groups.replay import find_group_id, read_control_type
 from kafkagroups.log.batch import Batch, LogRecord
 from kafkagroups.log.folders import open_log, open_logs
 from kafkagroups.records.group_metadata import GroupMetadataKey
+from kafkagroups.records.offset_commit import OffsetCommitKey
 from kafkagroups.records.serde import ControlType, Record, decode
 
 
@@ -84,7 +85,7 @@ def _make_record_line(batch: Batch, log_record: LogRecord) -> Line:
     except BadBytes:
         return Line(log_record.offset, "a record that cannot be read")
     producer = batch.producer_id if batch.is_transactional else None
-    if isinstance(record.key, OFFSET_KEYS):
+    if isinstance(record.key, OffsetCommitKey):
         partition = f"{record.key.topic}-{record.key.partition}"
         # The value of a tombstone is None, so it has no offset (or generation, in a group record).
         offset = getattr(record.value, "offset", None)
@@ -178,7 +179,7 @@ def collect_batch_names(batches: Iterable[Batch]) -> Names:
             key: Any = record.key
             names.clients[key.member_id] = member.client_id
         topic_id = getattr(record.value, "topic_id", None)
-        if isinstance(record.key, OFFSET_KEYS) and topic_id is not None:
+        if isinstance(record.key, OffsetCommitKey) and topic_id is not None:
             names.topics[topic_id] = record.key.topic
         for topics in ("initializing_topics", "initialized_topics"):
             names.topics.update({topic.topic_id: topic.topic_name for topic in getattr(record.value, topics, ())})
@@ -188,7 +189,7 @@ def collect_batch_names(batches: Iterable[Batch]) -> Names:
 def describe_record(record: Record, names: Names) -> str:
     value: Any = record.value
     key: Any = record.key
-    if isinstance(key, OFFSET_KEYS):
+    if isinstance(key, OffsetCommitKey):
         text = f"offset of {key.topic}-{key.partition}"
         return f"{text} deleted" if value is None else f"{text} = {value.offset}"
     if isinstance(key, GroupMetadataKey):

@@ -116,7 +116,10 @@ def find_expirations(group: AnyGroup, dialect: Dialect, retention_ms: int | None
     for partition, offset in group.offsets.items():
         if partition.topic in rule.subscribed_topics or partition in pending:
             continue
-        expire_ms = _find_expire_time(offset, rule.empty_since_ms, retention_ms)
+        expire_ms = offset.expire_timestamp
+        if expire_ms is None and retention_ms is not None:
+            begin_ms = offset.commit_timestamp if rule.empty_since_ms is None else rule.empty_since_ms
+            expire_ms = to_int64(begin_ms + retention_ms)
         if expire_ms is not None:
             expirations.append(Expiration(partition, offset.offset, expire_ms, offset.expire_timestamp is not None))
     return sorted(expirations, key=lambda expiration: (expiration.expire_ms, expiration.topic_partition))
@@ -136,11 +139,3 @@ def find_protected(group: AnyGroup, expirations: list[Expiration]) -> list[Expir
         if offset.expire_timestamp is not None and partition not in expiring
     ]
     return sorted(protected, key=lambda expiration: (expiration.expire_ms, expiration.topic_partition))
-
-
-def _find_expire_time(offset: OffsetAndMetadata, empty_since_ms: int | None, retention_ms: int | None) -> int | None:
-    if offset.expire_timestamp is not None:
-        return offset.expire_timestamp
-    if retention_ms is None:
-        return None
-    return to_int64((offset.commit_timestamp if empty_since_ms is None else empty_since_ms) + retention_ms)

@@ -78,7 +78,7 @@ class GroupOffsets:
     def complete(self, partition: TopicPartition, pending_offset: OffsetAndMetadata, batch_offset: int) -> None:
         """Commit a pending offset after its append, unless it was removed before, or a newer offset is committed."""
         if partition in self.pending:
-            self._commit_if_newer(partition, _with_batch_offset(pending_offset, batch_offset))
+            self._commit_if_newer(partition, msgspec.structs.replace(pending_offset, batch_offset=batch_offset))
         self.drop_pending(partition, pending_offset)
 
     def drop_pending(self, partition: TopicPartition, pending_offset: OffsetAndMetadata) -> None:
@@ -96,7 +96,7 @@ class GroupOffsets:
         """Note that a transactional commit is in the log, so that the producer's marker can commit it."""
         pending = self.transactions.get(producer_id, {})
         if pending.get(partition) == pending_offset:
-            pending[partition] = _with_batch_offset(pending_offset, batch_offset)
+            pending[partition] = msgspec.structs.replace(pending_offset, batch_offset=batch_offset)
 
     def fail_txn_commit(self, producer_id: int, partition: TopicPartition) -> None:
         pending = self.transactions.get(producer_id, {})
@@ -139,10 +139,6 @@ class GroupOffsets:
         current = self.committed.get(partition)
         if current is None or current.batch_offset < offset.batch_offset:
             self.committed[partition] = offset
-
-
-def _with_batch_offset(pending_offset: OffsetAndMetadata, batch_offset: int) -> OffsetAndMetadata:
-    return msgspec.structs.replace(pending_offset, batch_offset=batch_offset)
 
 
 Protocols = list[tuple[str, bytes]]

@@ -198,6 +198,14 @@ class TopicPartition(NamedTuple):
         return f"partition {self.partition} of the topic {self.topic}" if self.partition < 0 else None
 
 
+def group_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Return the numbers of the partitions by topic, in the given order."""
+    numbers: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        numbers.setdefault(topic, []).append(number)
+    return numbers
+
+
 class OffsetAndMetadata(msgspec.Struct, frozen=True, gc=False):
     """A committed or pending offset as a coordinator stores it. Times are in ms since 1970.
 
@@ -435,14 +443,8 @@ class GroupOffsets(Mapping[TopicPartition, OffsetAndMetadata]):
         """Otherwise `dict()` and comparisons would decode once per item."""
         return self.decode().items()
 
-    def keys(self) -> Any:
-        return self.decode().keys()
-
     def values(self) -> Any:
         return self.decode().values()
-
-    def __repr__(self) -> str:
-        return repr(self.decode())
 
     def __reduce__(self) -> tuple[type, tuple[PartitionOffsets]]:
         return dict, (self.decode(),)

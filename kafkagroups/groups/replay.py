@@ -59,12 +59,11 @@ from kafkagroups.log.segments import NO_STOP, Log, Notes, Stop, batches_until
 from kafkagroups.records import releases, serde
 from kafkagroups.records.consumer_group import GroupIdKey
 from kafkagroups.records.group_metadata import GroupMetadataKey
-from kafkagroups.records.offset_commit import LegacyOffsetCommitKey, OffsetCommitKey
+from kafkagroups.records.offset_commit import OffsetCommitKey
 from kafkagroups.records.releases import Dialect
 from kafkagroups.records.serde import ControlType, Record, decode_control_key
 from kafkagroups.records.structs import Message, read_message
 
-OFFSET_KEYS = (OffsetCommitKey, LegacyOffsetCommitKey)
 MAX_KEPT_KEYS = 100_000
 """The largest number of decoded keys in memory."""
 _RECORD_TYPE_BYTES = 2
@@ -79,7 +78,7 @@ def find_group_id(record: Record) -> str | None:
 
 
 def _find_group_id(record_type: int, key: Message | serde.UnknownContent) -> str | None:
-    if isinstance(key, (*OFFSET_KEYS, GroupMetadataKey)):
+    if isinstance(key, (OffsetCommitKey, GroupMetadataKey)):
         return key.group
     if isinstance(key, GroupIdKey):
         return key.group_id
@@ -93,7 +92,7 @@ def _find_group_id(record_type: int, key: Message | serde.UnknownContent) -> str
 
 def get_topic_partition(record: Record) -> TopicPartition:
     key = record.key
-    assert isinstance(key, OFFSET_KEYS)
+    assert isinstance(key, OffsetCommitKey)
     return TopicPartition(key.topic, key.partition)
 
 
@@ -115,7 +114,7 @@ class LogKeys(dict[bytes | None, LogKey]):
             self.clear()
         decoded = serde.decode_key(key, self._dialect)
         content = decoded.content
-        partition = TopicPartition(content.topic, content.partition) if isinstance(content, OFFSET_KEYS) else None
+        partition = TopicPartition(content.topic, content.partition) if isinstance(content, OffsetCommitKey) else None
         log_key = LogKey(decoded, _find_group_id(decoded.type, content), partition)
         self[key] = log_key
         return log_key
@@ -419,7 +418,11 @@ class NewShard(Shard):
                 raise LoadFailed(f"{_name_type(record)} names {group_type} group {group_id!r}, which is not known")
             if is_tombstone:
                 return
-        elif group.type != group_type and not self._can_convert(group_type, group):
+        elif group.type != group_type and (
+            isinstance(group, ModernGroup)
+            or not group.is_simple
+            or REFUSALS_AFTER_COMMIT[group_type].applies_to(self.dialect.version)
+        ):
             raise LoadFailed(
                 f"{_name_type(record)} belongs to a {group_type} group, but {group_id!r} is a {group.type} group"
             )
@@ -428,13 +431,6 @@ class NewShard(Shard):
             self.groups[group_id] = group
         if not apply_record(group, record):
             del self.groups[group_id]
-
-    def _can_convert(self, group_type: str, group: AnyGroup) -> bool:
-        return (
-            not isinstance(group, ModernGroup)
-            and group.is_simple
-            and not REFUSALS_AFTER_COMMIT[group_type].applies_to(self.dialect.version)
-        )
 
 
 def _end_transactions(offsets: Offsets, batch: Batch, observer: Observer) -> None:

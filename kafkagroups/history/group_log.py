@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from kafkagroups.errors import BadBytes, LoadFailed
 from kafkagroups.groups import replay as readable
 from kafkagroups.groups.offsets import GROUP_ENDING_TYPES, Fate, StoredOffset, TopicPartition
-from kafkagroups.groups.replay import OFFSET_KEYS, get_topic_partition, read_control_type, read_keys
+from kafkagroups.groups.replay import get_topic_partition, read_control_type, read_keys
 from kafkagroups.history.event import Position
 from kafkagroups.history.fates import Fates, ObservedLoad, RecordFate, log_order
 from kafkagroups.history.writers import Stretches
@@ -71,7 +71,7 @@ class GroupRecord(NamedTuple):
 
     @property
     def is_offset(self) -> bool:
-        return isinstance(self.record.key, OFFSET_KEYS)
+        return self.type in (0, 1)
 
     @property
     def ends_group(self) -> bool:
@@ -307,7 +307,7 @@ class GroupLogs(Fates):
                 continue
             if entry.group is None or entry.group not in self._logs:
                 continue
-            is_pending = is_transactional and isinstance(record.key, OFFSET_KEYS)
+            is_pending = is_transactional and entry.key is not None
             if is_pending:
                 self._open_groups.setdefault(batch.producer_id, set()).add(entry.group)
             origin = (batch.base_offset, batch.records[0].offset, batch.producer_id)

@@ -242,7 +242,7 @@ def _find_deleted(topic: OpenTopic, time_ms: int) -> dict[str, int]:
     until = replace(topic.stop, until_time=min(time_ms + DELETED_TOGETHER_MS, topic.stop.until_time or MAX_INT64))
     topic = replace(topic, stop=until)
     groups = topic.load()
-    times = LogTimes(topic.logs, topic.dialect, {log.partition: until for log in topic.logs}, topic.chosen_engine.name)
+    times = LogTimes({log.partition: (log, until) for log in topic.logs}, topic.dialect, topic.chosen_engine.name)
     gone = groups.partitions_of.keys() - groups
     delays: dict[str, int] = {}
     for number in groups.partitions.keys() - groups.failed.keys():

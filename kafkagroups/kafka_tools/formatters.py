@@ -249,22 +249,17 @@ def _value_json(record: Record, dialect: Dialect) -> Any:
     if isinstance(record.value, GroupMetadataValue) and record.value.protocol_type == "consumer":
         for member, json_member in zip(record.value.members, value_json["data"]["members"], strict=True):
             for name in _EMBEDDED:
-                embedded = _embedded_json(getattr(member, name), name)
+                data = getattr(member, name)
+                # Many records have the same bytes, so the result for few bytes is kept: nobody changes it.
+                decode_embedded = _decode_cached if len(data) <= _MAX_CACHED_BYTES else _decode_embedded
+                embedded = decode_embedded(data, name)
                 if embedded is not None:
                     json_member[name] = embedded
     return value_json
 
 
-def _embedded_json(data: bytes, name: str) -> dict[str, Any] | None:
-    """Return the JSON of a subscription or an assignment; None if the tool prints the bytes unchanged.
-
-    Many records have the same bytes, so the result for few bytes is kept: the caller must not change it.
-    """
-    decode_embedded = _decode_cached if len(data) <= _MAX_CACHED_BYTES else _decode_embedded
-    return decode_embedded(data, name)
-
-
 def _decode_embedded(data: bytes, name: str) -> dict[str, Any] | None:
+    """Return the JSON of a subscription or an assignment; None if the tool prints the bytes unchanged."""
     """- Version below 0: the tool reads version 0.
     - Version above HIGHEST_VERSION: the tool reads HIGHEST_VERSION. It prints the bytes if the list of
       partitions is not empty.

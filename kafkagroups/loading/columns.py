@@ -12,8 +12,8 @@ of a surrogate pair in a text becomes `?`, because UTF-8 cannot encode it (recor
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kafkagroups.errors import UsageError
 from kafkagroups.records.wire import encode_utf8
@@ -125,7 +125,14 @@ def record_batches(columns: Sequence[Column], rows: Iterable[Row]) -> Iterator[p
 
     schema = arrow_schema(columns)
     times = [column.name for column in columns if column.type == "timestamp"]
-    for chunk in _split_rows(rows, [column.name for column in columns if column.type in _TYPES_OF_ANY_SIZE]):
+    names_of_any_size = [column.name for column in columns if column.type in _TYPES_OF_ANY_SIZE]
+
+    def count_bytes(row: Row) -> int:
+        contents = (row.get(name) for name in names_of_any_size)
+        sizes = (len(each) * _BYTES_PER_ELEMENT if isinstance(each, list) else len(each or "") for each in contents)
+        return sum(sizes)
+
+    for chunk in split_by_size(rows, count_bytes, BATCH_ROWS, BATCH_BYTES):
         for row in chunk:
             for name in times:
                 row[name] = _to_microseconds(row.get(f"{name}_ms"))
@@ -140,20 +147,23 @@ _TYPES_OF_ANY_SIZE = ("string", "binary", "array<string>")
 _BYTES_PER_ELEMENT = 32
 
 
-def _split_rows(rows: Iterable[Row], names_of_any_size: Sequence[str]) -> Iterator[list[Row]]:
-    chunk: list[Row] = []
+T = TypeVar("T")
+
+
+def split_by_size(items: Iterable[T], measure: Callable[[T], int], max_count: int, max_size: int) -> Iterator[list[T]]:
+    """Yield lists of at most `max_count` items and at most the size `max_size`, but of one item at least."""
+    part: list[T] = []
     size = 0
-    for row in rows:
-        chunk.append(row)
-        for name in names_of_any_size:
-            content = row.get(name)
-            size += len(content) * _BYTES_PER_ELEMENT if isinstance(content, list) else len(content or "")
-        if len(chunk) == BATCH_ROWS or size > BATCH_BYTES:
-            yield chunk
-            chunk = []
+    for item in items:
+        added = measure(item)
+        if part and (len(part) == max_count or size + added > max_size):
+            yield part
+            part = []
             size = 0
-    if chunk:
-        yield chunk
+        part.append(item)
+        size += added
+    if part:
+        yield part
 
 
 def _to_microseconds(time_ms: int | None) -> int | None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import ast
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
@@ -100,7 +99,6 @@ class Engine:
 
 PYTHON = Engine("python", fold)
 """The readable engine."""
-COMPILED = Engine("compiled", native.fold)
 
 
 def create_observed_engine(observer: Observer) -> Engine:
@@ -120,7 +118,7 @@ def choose_engine(name: str) -> Engine:
         native.find_module()
     except ImportError as error:
         raise UsageError(describe_missing("kafkagroups_engine", 'the engine "compiled"') or str(error)) from None
-    return COMPILED
+    return Engine("compiled", native.fold)
 
 
 @dataclass(frozen=True)
@@ -180,7 +178,7 @@ class OpenTopic:
 
     def combine(self, shards: Iterable[Shard], engine: str, whole: WholeTopic | None = None) -> Groups:
         whole = whole or WholeTopic(self.find_partitions(), {})
-        times = LogTimes(self.logs, self.dialect, {log.partition: self.stop for log in self.logs}, engine)
+        times = LogTimes({log.partition: (log, self.stop) for log in self.logs}, self.dialect, engine)
         return combine_shards(shards, self.dialect, self.path, whole, times)
 
 
@@ -250,7 +248,7 @@ def add_shard(cache: Cache, shard: Shard) -> LoadedPartition:
 _UNEXPECTED_UNLOAD = "Unexpected unload of active group "
 
 
-class Cache(ABC):
+class Cache:
     """The groups and offsets that a coordinator has in memory. Add the shards in ascending order of their
     partitions.
     """
@@ -271,15 +269,12 @@ class Cache(ABC):
             # Only the last element can be this partition, because each shard is added once.
             if partitions[-1:] != [shard.partition]:
                 partitions.append(shard.partition)
-        self._add_groups(shard)
 
-    @abstractmethod
     def keep_home_groups(self, partition_count: int) -> None:
-        """Of each group with records in several partitions, keep only what its home partition answers."""
+        """Of each group with records in several partitions, keep only what its home partition answers.
 
-    @abstractmethod
-    def _add_groups(self, shard: Shard) -> None:
-        """Add the groups and orphans of a shard, as the coordinator does."""
+        The classic coordinator has one cache for all partitions, so there is nothing to do.
+        """
 
 
 def read_unloaded_group(error: str) -> str | None:
@@ -301,10 +296,8 @@ class ClassicCache(Cache):
         For newer versions, this mapping is empty."""
         self._ids_with_new_offsets: dict[str, None] = {}
 
-    def keep_home_groups(self, partition_count: int) -> None:
-        """One cache answers for all partitions."""
-
-    def _add_groups(self, shard: Shard) -> None:
+    def add(self, shard: Shard) -> None:
+        super().add(shard)
         assert isinstance(shard, ClassicShard)
         if self._has_separate_offset_cache:
             self._add_offsets(shard)
@@ -364,7 +357,8 @@ class NewCache(Cache):
         self._parts_of: dict[tuple[str, int | None], GroupParts | Orphan] = {}
         """By group id and partition: what the partition would answer."""
 
-    def _add_groups(self, shard: Shard) -> None:
+    def add(self, shard: Shard) -> None:
+        super().add(shard)
         if shard.failure is not None:
             raise shard.failure
         for group in shard.groups.values():

@@ -20,7 +20,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -47,22 +46,18 @@ class RecordTimes(NamedTuple):
 @dataclass(frozen=True)
 class LogTimes:
     """The times of the records in loaded logs, which are read a second time for groups with records in several
-    partitions. `stops` says where reading has ended in each partition.
+    partitions. `logs` has each log by its partition, and where its reading has ended.
     """
 
-    logs: Sequence[Log] = ()
+    logs: Mapping[int | None, tuple[Log, Stop]] = field(default_factory=dict)
     dialect: Dialect = DEFAULT_DIALECT
-    stops: Mapping[int | None, Stop] = field(default_factory=dict)
     engine: str = "python"
-
-    @cached_property
-    def _log_of(self) -> dict[int | None, Log]:
-        return {log.partition: log for log in self.logs}
 
     def of_groups(self, partition: int | None, group_ids: Collection[str]) -> dict[str, RecordTimes]:
         """A group without timestamps in the partition is left out."""
-        if self.engine == "compiled" and partition in self._log_of:
-            extents = native.read_extents(self._log_of[partition], self.dialect, self.stops[partition])
+        if self.engine == "compiled" and partition in self.logs:
+            log, stop = self.logs[partition]
+            extents = native.read_extents(log, self.dialect, stop)
             if extents is not None:
                 found = {group_id: extents[group_id].times for group_id in group_ids if group_id in extents}
                 return {group_id: RecordTimes(*times) for group_id, times in found.items() if times is not None}
@@ -72,11 +67,11 @@ class LogTimes:
         return _collect_times(self._read_records(partition, _FIRST_BATCHES), None)
 
     def _read_records(self, partition: int | None, max_batches: int | None = None) -> Iterator[tuple[str, int]]:
-        if partition not in self._log_of:
+        if partition not in self.logs:
             return
         keys = LogKeys(self.dialect)
         with suppress(BadBytes):  # The load has ended at this batch, too.
-            for batch in islice(batches_until(self._log_of[partition], self.stops[partition]), max_batches):
+            for batch in islice(batches_until(*self.logs[partition]), max_batches):
                 for record in () if batch.is_control else batch.records:
                     with suppress(BadBytes):
                         group_id = keys[record.key].group_id

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING
 
 from kafkagroups.errors import BadBytes, InvalidLog, UsageError
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
-from kafkagroups.groups.replay import OFFSET_KEYS, find_group_id
+from kafkagroups.groups.replay import find_group_id
 from kafkagroups.loading.columns import Column, Row, arrow_schema, columns_of, partition_number, record_batches
 from kafkagroups.loading.groups import GroupParts, Groups, description_json, member_rows, offset_json, sorted_pending
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
 from kafkagroups.log.folders import file_system, local_path, new_folder, public_uri, remote_errors
+from kafkagroups.records.offset_commit import OffsetCommitKey
 from kafkagroups.records.record_json import to_json
 from kafkagroups.records.releases import Dialect
 from kafkagroups.records.serde import decode, decode_control_key
@@ -171,7 +172,7 @@ def decode_columns(key: bytes | None, value: bytes | None, dialect: Dialect, wit
         "value_version": record.value_version,
         "json": json.dumps(to_json(record, dialect)) if with_json else None,
     }
-    if isinstance(record.key, OFFSET_KEYS):
+    if isinstance(record.key, OffsetCommitKey):
         row |= {"topic": record.key.topic, "topic_partition": record.key.partition}
     return row
 

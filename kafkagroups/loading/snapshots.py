@@ -325,9 +325,6 @@ def _copy_batch(
     return encode_replacement(batch, records, attributes, None)
 
 
-__all__ = ["KeptPartition", "Snapshot", "take_snapshot"]
-
-
 @dataclass
 class KeptPartition:
     """One partition of a snapshot: a log, which begins with this partition's segment if it is `saved`, and the shard
@@ -506,8 +503,8 @@ class Snapshot:
         """
         logs = [partition.source for partition in self.partitions.values() if partition.source is not None]
         topic = FoundPartitions(list(self.partitions), len(self.partitions) > 1 or is_folder(logs, path), partitions)
-        stops = {number: Stop(until_offset=offset) for number, offset in self.next_offsets.items()}
-        read_times = LogTimes(logs, self.dialect, stops)
+        ends = self.next_offsets
+        read_times = LogTimes({log.partition: (log, Stop(ends[log.partition])) for log in logs}, self.dialect)
         return combine_shards(self.shards.values(), self.dialect, path, WholeTopic(topic, {}), read_times)
 
     def advance(self, path: str | Path, *, engine: str = "auto", max_batch_bytes: int = MAX_BATCH_BYTES) -> Snapshot:

@@ -43,7 +43,6 @@ from typing import Any, TypedDict, TypeVar, Unpack
 import msgspec
 
 from kafkagroups.errors import BatchTooLarge, InvalidLog, UsageError
-from kafkagroups.helpers import MAX_INT64
 from kafkagroups.log.compression import MAX_BATCH_BYTES, CompressionType, compress, compression_type, decompress
 from kafkagroups.log.segment_file import LOG_OVERHEAD, FrameState, find_frames
 from kafkagroups.records.wire import INT8, INT16, INT32, INT64, Int, to_int64
@@ -302,30 +301,17 @@ def _add_records(records: list[LogRecord], data: bytes, batch: Batch) -> int:
         if length < 0 or end > len(data):
             raise InvalidLog(f"expected a record of {length} bytes, found {len(data) - position} bytes")
         attributes = data[position]
-        position += 1
-        if data[position] | data[position + 1] < 0x80:  # Two varints of one byte, as in almost all records.
-            timestamp_delta = _ZIGZAG[data[position]]
-            offset_delta = _ZIGZAG[data[position + 1]]
-            position += 2
-        else:
-            timestamp_delta, position = read_varint(data, position, MAX_VARLONG_BYTES)
-            offset_delta, position = read_varint(data, position)
+        timestamp_delta, position = read_varint(data, position + 1, MAX_VARLONG_BYTES)
+        offset_delta, position = read_varint(data, position)
         key, position = _read_bytes(data, position, end)
         value, position = _read_bytes(data, position, end)
-        if data[position] == 0:  # No headers, as always in this topic.
-            headers: tuple[tuple[bytes, bytes | None], ...] = ()
-            position += 1
-        else:
-            headers, position = _read_headers(data, position, end)
+        headers, position = _read_headers(data, position, end)
         if position != end:
             raise InvalidLog(f"expected a record of {length} bytes, its fields take {position - end + length} bytes")
         if batch.base_sequence >= 0:
             sequence = (batch.base_sequence + offset_delta) & 0x7FFFFFFF  # The sequence number after 2**31 - 1 is 0.
-        offset = batch.base_offset + offset_delta
-        timestamp = batch.base_timestamp + timestamp_delta if append_time is None else append_time
-        if not (0 <= offset <= MAX_INT64 and 0 <= timestamp <= MAX_INT64):
-            offset = to_int64(offset)
-            timestamp = to_int64(timestamp)
+        offset = to_int64(batch.base_offset + offset_delta)
+        timestamp = to_int64(batch.base_timestamp + timestamp_delta) if append_time is None else append_time
         records.append(
             LogRecord(offset, timestamp, key, value, headers, sequence, end - start, None, True, 2, attributes)
         )

@@ -14,7 +14,7 @@ if the pass has read no data batch of its transaction (`CleanedTransactions`). T
 immediately, and unused markers from the delete horizon on. docs/facts/cleaner.yaml lists all rules, with their places
 in Kafka's code.
 
-A producer is active if its last batch is recent (`find_active_producers`). Two rules are different from Kafka's:
+A producer is active if its last batch is recent (`run_pass`). Two rules are different from Kafka's:
 
 - Sequence numbers are not checked, because the batches are already in the log.
 - A broker takes a producer's epoch from markers. This module also takes it from a control batch whose marker the
@@ -131,19 +131,6 @@ def find_last_stable_offset(states: ProducerStates, log_end: int) -> int:
     return min((offset for offset in first_offsets if offset is not None), default=log_end)
 
 
-def find_active_producers(states: ProducerStates, oldest_ms: int | None) -> dict[int, ProducerState]:
-    """Return the producers whose newest batch is not older than `oldest_ms` (None: all).
-
-    In a broker, a producer with an open transaction is active, too. The cleaner's result is the same: an active
-    producer only keeps its newest batch, and a pass does not clean the batches of an open transaction.
-    """
-    return {
-        producer_id: state
-        for producer_id, state in states.producers.items()
-        if oldest_ms is None or state.last_timestamp >= oldest_ms
-    }
-
-
 class CleanedTransactions:
     def __init__(self, aborted: Iterable[AbortedTxn]) -> None:
         self._later_aborted = deque(sorted(aborted, key=lambda txn: txn.first_offset))
@@ -169,8 +156,7 @@ class CleanedTransactions:
         marker_type = read_marker(batch)
         producer_id = batch.producer_id
         if marker_type is ControlType.ABORT:
-            has_data = self._has_data_by_aborted_producer.pop(producer_id, False)
-            return not has_data
+            return not self._has_data_by_aborted_producer.pop(producer_id, False)
         if marker_type is ControlType.COMMIT:
             has_data = producer_id in self._committed_producers_with_data
             self._committed_producers_with_data.discard(producer_id)
@@ -349,28 +335,6 @@ class OffsetMap:
         self._offsets[md5(key, usedforsecurity=False).digest()] = offset
         self.last_offset = offset
         return True
-
-
-def fill_map(
-    offset_map: OffsetMap,
-    batches_and_next_bases: Iterable[tuple[Iterator[Batch], int]],
-    first_dirty: int,
-    transactions: CleanedTransactions,
-) -> None:
-    """Add the keys of segments to the map until it is full.
-
-    `batches_and_next_bases` has, for each segment, its batches and the base offset of the next one (at the end, the
-    first uncleanable offset). The map also covers the offsets between a segment's last batch and the next segment.
-    """
-    for batches, next_base in batches_and_next_bases:
-        for batch in batches:
-            is_discardable = transactions.check_next_batch(batch)
-            has_keys = not is_discardable and not batch.is_control
-            if has_keys and not _add_keys(offset_map, batch, first_dirty):
-                return
-            if batch.last_offset >= first_dirty:
-                offset_map.last_offset = batch.last_offset
-        offset_map.last_offset = next_base - 1
 
 
 def _add_keys(offset_map: OffsetMap, batch: Batch, first_dirty: int) -> bool:
@@ -575,12 +539,19 @@ def run_pass(log: Log, out: Path, config: CleanerConfig, report: Progress) -> Co
     now_ms = max(source.newest_ms, 0) if config.now_ms is None else config.now_ms
     horizon_ms = now_ms + config.delete_retention_ms
     oldest_ms = None if config.producer_expiration_ms < 0 else now_ms - config.producer_expiration_ms
+    # In a broker, a producer with an open transaction is active, too. The cleaner's result is the same: an active
+    # producer only keeps its newest batch, and a pass does not clean the batches of an open transaction.
+    active_producers = {
+        producer_id: state
+        for producer_id, state in source.producers.producers.items()
+        if oldest_ms is None or state.last_timestamp >= oldest_ms
+    }
     record_filter = RecordFilter(
         now_ms,
         horizon_ms if horizon_ms <= MAX_INT64 else None,
         source.first_uncleanable,
         offset_map,
-        find_active_producers(source.producers, oldest_ms),
+        active_producers,
         CleanedTransactions(source.producers.aborted),
     )
     old_tombstone_limit_ms = _find_old_tombstone_limit(source, config)
@@ -592,13 +563,25 @@ def run_pass(log: Log, out: Path, config: CleanerConfig, report: Progress) -> Co
 
 
 def _build_offset_map(source: LogToClean, config: CleanerConfig, report: Progress) -> OffsetMap:
+    """Return the keys of the dirty segments, until the map is full.
+
+    The map also covers the offsets between a segment's last batch and the next segment, at the end those below the
+    first uncleanable offset.
+    """
     offset_map = OffsetMap(config.map_entries)
     dirty_segments = select_segments(source.segments, source.first_dirty, source.first_uncleanable)
     aborted = [txn for txn in source.producers.aborted if txn.last_offset >= source.first_dirty]
+    transactions = CleanedTransactions(aborted)
     read = make_reader("map", source.log, dirty_segments, report, config.max_decompressed_message_bytes)
-    pairs = pair_with_next_base(dirty_segments, source.first_uncleanable)
-    batches_and_next_bases = ((read(segment), next_base) for segment, next_base in pairs)
-    fill_map(offset_map, batches_and_next_bases, source.first_dirty, CleanedTransactions(aborted))
+    for segment, next_base in pair_with_next_base(dirty_segments, source.first_uncleanable):
+        for batch in read(segment):
+            is_discardable = transactions.check_next_batch(batch)
+            has_keys = not is_discardable and not batch.is_control
+            if has_keys and not _add_keys(offset_map, batch, source.first_dirty):
+                return offset_map
+            if batch.last_offset >= source.first_dirty:
+                offset_map.last_offset = batch.last_offset
+        offset_map.last_offset = next_base - 1
     return offset_map
 
 

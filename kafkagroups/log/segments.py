@@ -79,21 +79,14 @@ class Log:
 
     @property
     def damage(self) -> Damage | None:
-        return self._read_notes().damage
-
-    @property
-    def gaps(self) -> list[Gap]:
-        return self._read_notes().gaps
-
-    @property
-    def zeros(self) -> Zeros | None:
-        return self._read_notes().zeros
+        return self.notes.damage
 
     def keep_notes(self, notes: Notes) -> None:
         """Keep the notes of a reading to the end that did not iterate over this log."""
         self._notes = notes
 
-    def _read_notes(self) -> Notes:
+    @property
+    def notes(self) -> Notes:
         if self._notes is None:
             deque(self, maxlen=0)
         assert self._notes is not None
@@ -151,18 +144,14 @@ class Log:
                     next_offset = last_batch.next_offset
                 # A reader that skips damage also reads the later segments.
                 damage = self.describe_damage(error, next_offset, names_unread=not self.skips_damage)
-            unread = self._skip(damage, budget, notes.gaps) if damage and self.skips_damage else None
+            unread = self.select_after(damage, budget) if damage and self.skips_damage else None
+            if damage and unread is not None:
+                skipped = self.count_bytes_from(damage) - unread.size
+                place = (damage.file, damage.position, skipped, damage.offset, unread.start_offset)
+                notes.gaps.append(Gap(*place, damage.reason))
         notes.damage = damage
         notes.recovery.end_segment()
         self.keep_notes(notes)
-
-    def _skip(self, damage: Damage, budget: SearchBudget | None, gaps: list[Gap]) -> Log | None:
-        unread = self.select_after(damage, budget)
-        if unread is not None:
-            skipped_bytes = self.count_bytes_from(damage) - unread.size
-            gap = Gap(damage.file, damage.position, skipped_bytes, damage.offset, unread.start_offset, damage.reason)
-            gaps.append(gap)
-        return unread
 
     def select_after(self, damage: Damage, budget: SearchBudget | None = None) -> Log | None:
         """Return the part of the log from the next readable batch after damage on; None if none follows."""

@@ -38,8 +38,11 @@ class MemberIdKey(GroupIdKey):
     member_id: str = field(STRING, "the member's id")
 
 
-class ConsumerGroupMetadataKey(GroupIdKey):
-    """Type 3."""
+class MemberEpochs(Message, flexible="0+"):
+    """The first fields of a member's current assignment."""
+
+    member_epoch: int = field(INT32, "the epoch that the member has reached")
+    previous_member_epoch: int = field(INT32, "the previous epoch, in case the last response was lost")
 
 
 class ConsumerGroupMetadataValue(Message, flexible="0+"):
@@ -52,10 +55,6 @@ class ConsumerGroupMetadataValue(Message, flexible="0+"):
 
     epoch: int = field(INT32, "the group's epoch: increases when members, subscriptions or topics change")
     metadata_hash: int = field(INT64, "a hash of the topics that the group reads", tag=0, since="4.1")
-
-
-class ConsumerGroupPartitionMetadataKey(GroupIdKey):
-    """Type 4."""
 
 
 class PartitionMetadata(Message, flexible="0+"):
@@ -83,10 +82,6 @@ class ConsumerGroupPartitionMetadataValue(Message, flexible="0+"):
     """
 
     topics: tuple[TopicMetadata, ...] = field(array_of(TopicMetadata), "the topics that the group reads")
-
-
-class ConsumerGroupMemberMetadataKey(MemberIdKey):
-    """Type 5."""
 
 
 class ClassicProtocol(Message, flexible="0+"):
@@ -133,10 +128,6 @@ class ConsumerGroupMemberMetadataValue(Message, flexible="0+"):
     )
 
 
-class ConsumerGroupTargetAssignmentMetadataKey(GroupIdKey):
-    """Type 6."""
-
-
 class ConsumerGroupTargetAssignmentMetadataValue(Message, flexible="0+"):
     """Type 6: the group epoch that the target assignment was computed for.
 
@@ -146,10 +137,6 @@ class ConsumerGroupTargetAssignmentMetadataValue(Message, flexible="0+"):
 
     assignment_epoch: int = field(INT32, "the group epoch that the assignment was computed for")
     assignment_timestamp: int = field(INT64, "when the assignment was computed, ms since 1970", tag=0, since="4.3")
-
-
-class ConsumerGroupTargetAssignmentMemberKey(MemberIdKey):
-    """Type 7."""
 
 
 class TopicPartition(Message, flexible="0+"):
@@ -172,10 +159,6 @@ class ConsumerGroupTargetAssignmentMemberValue(Message, flexible="0+"):
     )
 
 
-class ConsumerGroupCurrentMemberAssignmentKey(MemberIdKey):
-    """Type 8."""
-
-
 class TopicPartitions(TopicPartition, flexible="0+"):
     """Partitions of one topic in a current assignment, with their epochs."""
 
@@ -188,7 +171,7 @@ MEMBER_STATES = {0: "Stable", 1: "UnrevokedPartitions", 2: "UnreleasedPartitions
 """Kafka's names of the states in type 8. Source: MemberState.java in modern/ (4.3.1)."""
 
 
-class ConsumerGroupCurrentMemberAssignmentValue(Message, flexible="0+"):
+class ConsumerGroupCurrentMemberAssignmentValue(MemberEpochs, flexible="0+"):
     """Type 8: the partitions that a member has now, and its state on the way to the target assignment.
 
     Since 3.7. The record is written whenever these partitions or the state change. A tombstone means that the member
@@ -196,8 +179,6 @@ class ConsumerGroupCurrentMemberAssignmentValue(Message, flexible="0+"):
     `assignment_epochs` in TopicPartitions was added in 4.3.
     """
 
-    member_epoch: int = field(INT32, "the epoch that the member has reached")
-    previous_member_epoch: int = field(INT32, "the previous epoch, in case the last response was lost")
     state: int = field(INT8, "0 stable, 1 has to give partitions back, 2 waits for partitions of others")
     assigned_partitions: tuple[TopicPartitions, ...] = field(
         array_of(TopicPartitions), "the partitions that the member has"

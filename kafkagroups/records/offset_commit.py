@@ -18,14 +18,6 @@ from kafkagroups.records.structs import Message, field
 from kafkagroups.records.wire import INT32, INT64, STRING, UUID
 
 
-class LegacyOffsetCommitKey(Message):
-    """The key of record type 0."""
-
-    group: str = field(STRING, "the group that committed the offset")
-    topic: str = field(STRING, "the topic that the group reads")
-    partition: int = field(INT32, "the partition of that topic")
-
-
 class LegacyOffsetCommitValue(Message):
     """A committed offset, as Kafka 0.8.2 wrote it.
 
@@ -39,7 +31,7 @@ class LegacyOffsetCommitValue(Message):
 
 
 class OffsetCommitKey(Message):
-    """The key of record type 1."""
+    """The key of record types 0 and 1."""
 
     group: str = field(STRING, "the group that committed the offset")
     topic: str = field(STRING, "the topic that the group reads")

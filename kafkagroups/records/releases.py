@@ -395,10 +395,6 @@ class Dialect:
     reads_unknown_versions: bool = False
     rules_of: str | None = None
 
-    def __hash__(self) -> int:
-        # The coordinator and the version decide all other rules. The hash is computed for each key of a log.
-        return hash((self.coordinator, self.kafka))
-
     def since(self, *version: int) -> bool:
         """Return whether the coordinator has a rule that the classic coordinator has since `version`.
 

@@ -18,14 +18,9 @@ import msgspec
 
 from kafkagroups.errors import InvalidRecord, UsageError, join_path
 from kafkagroups.records import consumer_group as consumer, share_group as share, streams_group as streams
-from kafkagroups.records.consumer_group import TopicPartitions
+from kafkagroups.records.consumer_group import GroupIdKey, MemberIdKey, TopicPartitions
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
-from kafkagroups.records.offset_commit import (
-    LegacyOffsetCommitKey,
-    LegacyOffsetCommitValue,
-    OffsetCommitKey,
-    OffsetCommitValue,
-)
+from kafkagroups.records.offset_commit import LegacyOffsetCommitValue, OffsetCommitKey, OffsetCommitValue
 from kafkagroups.records.releases import DEFAULT_DIALECT, EVERY_VERSION, READ_TYPES, Dialect, VersionRange
 from kafkagroups.records.structs import Message, has_structs, make_format, read_message, read_struct, write_message
 from kafkagroups.records.wire import INT16, INT32, MessageFormat
@@ -111,41 +106,41 @@ class RecordType(NamedTuple):
     name: str
     key: type[Message]
     value: type[Message]
-    highest_version: int = 0
+    highest_version: int
 
     @property
     def read_by(self) -> VersionRange:
         return READ_TYPES.get(self.id, EVERY_VERSION)
 
 
-def _declare(number: int, key: type[Message], value: type[Message]) -> RecordType:
-    return RecordType(number, key.__name__.removesuffix("Key"), key, value)
+def _declare(number: int, key: type[Message], value: type[Message], highest_version: int = 0) -> RecordType:
+    return RecordType(number, value.__name__.removesuffix("Value"), key, value, highest_version)
 
 
 _TYPES = (
-    RecordType(0, "LegacyOffsetCommit", LegacyOffsetCommitKey, LegacyOffsetCommitValue, 0),
-    RecordType(1, "OffsetCommit", OffsetCommitKey, OffsetCommitValue, 4),
-    RecordType(2, "GroupMetadata", GroupMetadataKey, GroupMetadataValue, 4),
-    _declare(3, consumer.ConsumerGroupMetadataKey, consumer.ConsumerGroupMetadataValue),
-    _declare(4, consumer.ConsumerGroupPartitionMetadataKey, consumer.ConsumerGroupPartitionMetadataValue),
-    _declare(5, consumer.ConsumerGroupMemberMetadataKey, consumer.ConsumerGroupMemberMetadataValue),
-    _declare(6, consumer.ConsumerGroupTargetAssignmentMetadataKey, consumer.ConsumerGroupTargetAssignmentMetadataValue),
-    _declare(7, consumer.ConsumerGroupTargetAssignmentMemberKey, consumer.ConsumerGroupTargetAssignmentMemberValue),
-    _declare(8, consumer.ConsumerGroupCurrentMemberAssignmentKey, consumer.ConsumerGroupCurrentMemberAssignmentValue),
-    _declare(9, share.ShareGroupPartitionMetadataKey, share.ShareGroupPartitionMetadataValue),
-    _declare(10, share.ShareGroupMemberMetadataKey, share.ShareGroupMemberMetadataValue),
-    _declare(11, share.ShareGroupMetadataKey, share.ShareGroupMetadataValue),
-    _declare(12, share.ShareGroupTargetAssignmentMetadataKey, share.ShareGroupTargetAssignmentMetadataValue),
-    _declare(13, share.ShareGroupTargetAssignmentMemberKey, share.ShareGroupTargetAssignmentMemberValue),
-    _declare(14, share.ShareGroupCurrentMemberAssignmentKey, share.ShareGroupCurrentMemberAssignmentValue),
-    _declare(15, share.ShareGroupStatePartitionMetadataKey, share.ShareGroupStatePartitionMetadataValue),
+    _declare(0, OffsetCommitKey, LegacyOffsetCommitValue),
+    _declare(1, OffsetCommitKey, OffsetCommitValue, 4),
+    _declare(2, GroupMetadataKey, GroupMetadataValue, 4),
+    _declare(3, GroupIdKey, consumer.ConsumerGroupMetadataValue),
+    _declare(4, GroupIdKey, consumer.ConsumerGroupPartitionMetadataValue),
+    _declare(5, MemberIdKey, consumer.ConsumerGroupMemberMetadataValue),
+    _declare(6, GroupIdKey, consumer.ConsumerGroupTargetAssignmentMetadataValue),
+    _declare(7, MemberIdKey, consumer.ConsumerGroupTargetAssignmentMemberValue),
+    _declare(8, MemberIdKey, consumer.ConsumerGroupCurrentMemberAssignmentValue),
+    _declare(9, GroupIdKey, share.ShareGroupPartitionMetadataValue),
+    _declare(10, MemberIdKey, share.ShareGroupMemberMetadataValue),
+    _declare(11, GroupIdKey, share.ShareGroupMetadataValue),
+    _declare(12, GroupIdKey, share.ShareGroupTargetAssignmentMetadataValue),
+    _declare(13, MemberIdKey, share.ShareGroupTargetAssignmentMemberValue),
+    _declare(14, MemberIdKey, share.ShareGroupCurrentMemberAssignmentValue),
+    _declare(15, GroupIdKey, share.ShareGroupStatePartitionMetadataValue),
     _declare(16, consumer.ConsumerGroupRegularExpressionKey, consumer.ConsumerGroupRegularExpressionValue),
-    _declare(17, streams.StreamsGroupMetadataKey, streams.StreamsGroupMetadataValue),
-    _declare(19, streams.StreamsGroupMemberMetadataKey, streams.StreamsGroupMemberMetadataValue),
-    _declare(20, streams.StreamsGroupTargetAssignmentMetadataKey, streams.StreamsGroupTargetAssignmentMetadataValue),
-    _declare(21, streams.StreamsGroupTargetAssignmentMemberKey, streams.StreamsGroupTargetAssignmentMemberValue),
-    _declare(22, streams.StreamsGroupCurrentMemberAssignmentKey, streams.StreamsGroupCurrentMemberAssignmentValue),
-    _declare(23, streams.StreamsGroupTopologyKey, streams.StreamsGroupTopologyValue),
+    _declare(17, GroupIdKey, streams.StreamsGroupMetadataValue),
+    _declare(19, MemberIdKey, streams.StreamsGroupMemberMetadataValue),
+    _declare(20, GroupIdKey, streams.StreamsGroupTargetAssignmentMetadataValue),
+    _declare(21, MemberIdKey, streams.StreamsGroupTargetAssignmentMemberValue),
+    _declare(22, MemberIdKey, streams.StreamsGroupCurrentMemberAssignmentValue),
+    _declare(23, GroupIdKey, streams.StreamsGroupTopologyValue),
 )
 
 RECORD_TYPES = {record_type.id: record_type for record_type in _TYPES}

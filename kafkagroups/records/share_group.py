@@ -10,27 +10,18 @@ Source: ShareGroup….json (4.3.1, and 4.0.2 for the older layouts); GroupCoordi
 
 from __future__ import annotations
 
-from kafkagroups.records.consumer_group import GroupIdKey, MemberIdKey, TopicMetadata, TopicPartition
+from kafkagroups.records import consumer_group
+from kafkagroups.records.consumer_group import MemberEpochs, TopicPartition
 from kafkagroups.records.structs import Message, array_of, field
 from kafkagroups.records.wire import INT8, INT32, INT64, STRING, UUID, Array
 
 
-class ShareGroupPartitionMetadataKey(GroupIdKey):
-    """Type 9."""
-
-
-class ShareGroupPartitionMetadataValue(Message, flexible="0+"):
+class ShareGroupPartitionMetadataValue(consumer_group.ConsumerGroupPartitionMetadataValue, flexible="0+"):
     """Type 9, only in 4.0: the partitions and racks of the subscribed topics.
 
     The record was written when the topics of the group changed. When a group was deleted, a tombstone was written. The
     new coordinators of all other versions skip the record.
     """
-
-    topics: tuple[TopicMetadata, ...] = field(array_of(TopicMetadata), "the topics that the group reads")
-
-
-class ShareGroupMemberMetadataKey(MemberIdKey):
-    """Type 10."""
 
 
 class ShareGroupMemberMetadataValue(Message, flexible="0+"):
@@ -46,10 +37,6 @@ class ShareGroupMemberMetadataValue(Message, flexible="0+"):
     subscribed_topic_names: tuple[str, ...] = field(Array(STRING), "the topics that the member subscribed to by name")
 
 
-class ShareGroupMetadataKey(GroupIdKey):
-    """Type 11."""
-
-
 class ShareGroupMetadataValue(Message, flexible="0+"):
     """Type 11: the group and its epoch.
 
@@ -61,57 +48,32 @@ class ShareGroupMetadataValue(Message, flexible="0+"):
     metadata_hash: int = field(INT64, "a hash of the topics that the group reads", since="4.1")
 
 
-class ShareGroupTargetAssignmentMetadataKey(GroupIdKey):
-    """Type 12."""
-
-
-class ShareGroupTargetAssignmentMetadataValue(Message, flexible="0+"):
+class ShareGroupTargetAssignmentMetadataValue(consumer_group.ConsumerGroupTargetAssignmentMetadataValue, flexible="0+"):
     """Type 12: the group epoch that the target assignment was computed for.
 
     Since 4.0. The record is written with a new assignment. When a group is deleted, a tombstone is written.
     `assignment_timestamp` was added in 4.3.
     """
 
-    assignment_epoch: int = field(INT32, "the group epoch that the assignment was computed for")
-    assignment_timestamp: int = field(INT64, "when the assignment was computed, ms since 1970", tag=0, since="4.3")
 
-
-class ShareGroupTargetAssignmentMemberKey(MemberIdKey):
-    """Type 13."""
-
-
-class ShareGroupTargetAssignmentMemberValue(Message, flexible="0+"):
+class ShareGroupTargetAssignmentMemberValue(consumer_group.ConsumerGroupTargetAssignmentMemberValue, flexible="0+"):
     """Type 13, since 4.0: the partitions that a member should have.
 
     The record is written when these partitions change. A tombstone means that the member left.
     """
 
-    topic_partitions: tuple[TopicPartition, ...] = field(
-        array_of(TopicPartition), "the partitions that the member should have"
-    )
 
-
-class ShareGroupCurrentMemberAssignmentKey(MemberIdKey):
-    """Type 14."""
-
-
-class ShareGroupCurrentMemberAssignmentValue(Message, flexible="0+"):
+class ShareGroupCurrentMemberAssignmentValue(MemberEpochs, flexible="0+"):
     """Type 14: the partitions that a member has now.
 
     Since 4.0. The record is written when these partitions change. A tombstone means that the member left. `state` is
     always 0 (stable): several members can have the same partition, so no member waits for a partition.
     """
 
-    member_epoch: int = field(INT32, "the epoch that the member has reached")
-    previous_member_epoch: int = field(INT32, "the previous epoch, in case the last response was lost")
     state: int = field(INT8, "0 stable")
     assigned_partitions: tuple[TopicPartition, ...] = field(
         array_of(TopicPartition), "the partitions that the member has"
     )
-
-
-class ShareGroupStatePartitionMetadataKey(GroupIdKey):
-    """Type 15."""
 
 
 class TopicInfo(Message, flexible="0+"):

@@ -12,13 +12,9 @@ StreamsCoordinatorRecordHelpers.java.
 
 from __future__ import annotations
 
-from kafkagroups.records.consumer_group import GroupIdKey, MemberIdKey
+from kafkagroups.records.consumer_group import ConsumerGroupTargetAssignmentMetadataValue, MemberEpochs
 from kafkagroups.records.structs import Message, Struct, array_of, field
 from kafkagroups.records.wire import INT8, INT16, INT32, INT64, STRING, UINT16, Array
-
-
-class StreamsGroupMetadataKey(GroupIdKey):
-    """Type 17."""
 
 
 class LastAssignmentConfig(Message, flexible="0+"):
@@ -50,10 +46,6 @@ class StreamsGroupMetadataValue(Message, flexible="0+"):
     failed_description_topology_epoch: int = field(
         INT32, "epoch of the topology whose description could not be stored", tag=3, default=-1, since="4.4"
     )
-
-
-class StreamsGroupMemberMetadataKey(MemberIdKey):
-    """Type 19."""
 
 
 class Endpoint(Message, flexible="0+"):
@@ -90,23 +82,12 @@ class StreamsGroupMemberMetadataValue(Message, flexible="0+"):
     client_tags: tuple[KeyValue, ...] = field(array_of(KeyValue), "tags for rack aware assignment")
 
 
-class StreamsGroupTargetAssignmentMetadataKey(GroupIdKey):
-    """Type 20."""
-
-
-class StreamsGroupTargetAssignmentMetadataValue(Message, flexible="0+"):
+class StreamsGroupTargetAssignmentMetadataValue(ConsumerGroupTargetAssignmentMetadataValue, flexible="0+"):
     """Type 20: the group epoch that the target assignment was computed for.
 
     Since 4.1. The record is written with a new assignment. When a group is deleted, a tombstone is written.
     `assignment_timestamp` was added in 4.3.
     """
-
-    assignment_epoch: int = field(INT32, "the group epoch that the assignment was computed for")
-    assignment_timestamp: int = field(INT64, "when the assignment was computed, ms since 1970", tag=0, since="4.3")
-
-
-class StreamsGroupTargetAssignmentMemberKey(MemberIdKey):
-    """Type 21."""
 
 
 class TargetTaskIds(Message, flexible="0+"):
@@ -127,10 +108,6 @@ class StreamsGroupTargetAssignmentMemberValue(Message, flexible="0+"):
     warmup_tasks: tuple[TargetTaskIds, ...] = field(array_of(TargetTaskIds), "tasks that the member prepares to run")
 
 
-class StreamsGroupCurrentMemberAssignmentKey(MemberIdKey):
-    """Type 22."""
-
-
 class TaskIds(TargetTaskIds, flexible="0+"):
     """The tasks of one subtopology in a current assignment, with the epoch of each task."""
 
@@ -143,14 +120,12 @@ MEMBER_STATES = {1: "Stable", 2: "UnrevokedTasks", 3: "UnreleasedTasks"}
 """Kafka's names of the states in type 22. Source: MemberState.java in streams/ (4.3.1)."""
 
 
-class StreamsGroupCurrentMemberAssignmentValue(Message, flexible="0+"):
+class StreamsGroupCurrentMemberAssignmentValue(MemberEpochs, flexible="0+"):
     """Type 22: the tasks that a member has now, and its state on the way to the target assignment.
 
     Since 4.1. The record is written whenever these tasks or the state change. A tombstone means that the member left.
     """
 
-    member_epoch: int = field(INT32, "the epoch that the member has reached")
-    previous_member_epoch: int = field(INT32, "the previous epoch, in case the last response was lost")
     state: int = field(INT8, "1 stable, 2 has to give tasks back, 3 waits for tasks of others")
     active_tasks: tuple[TaskIds, ...] = field(array_of(TaskIds), "tasks that the member runs")
     standby_tasks: tuple[TaskIds, ...] = field(array_of(TaskIds), "tasks whose state the member copies")
@@ -164,10 +139,6 @@ class StreamsGroupCurrentMemberAssignmentValue(Message, flexible="0+"):
     warmup_tasks_pending_revocation: tuple[TaskIds, ...] = field(
         array_of(TaskIds), "warm-up tasks that the member has to give back"
     )
-
-
-class StreamsGroupTopologyKey(GroupIdKey):
-    """Type 23."""
 
 
 class TopicConfig(Message, flexible="0+"):

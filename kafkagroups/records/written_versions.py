@@ -18,8 +18,8 @@ from kafkagroups.errors import UsageError
 from kafkagroups.records import releases
 from kafkagroups.records.releases import AFTER_ALL_VERSIONS, EVERY_VERSION, Version, VersionRange
 from kafkagroups.records.serde import RECORD_TYPES, Record, UnknownContent
-from kafkagroups.records.structs import FieldSpec, Message, Struct, field_specs
-from kafkagroups.records.wire import UUID, Array, Wire
+from kafkagroups.records.structs import Message, field_specs
+from kafkagroups.records.wire import UUID, Array
 
 TRANSACTIONAL_TOPIC_IDS_SINCE: Version = (4, 4)
 """The first version that writes topic ids in transactional commits. In other commits, topic ids begin with 4.1."""
@@ -30,22 +30,16 @@ def writers_of(record: Record, *, is_transactional: bool = False) -> VersionRang
     if isinstance(record.key, UnknownContent) or isinstance(record.value, UnknownContent):
         return EVERY_VERSION
     if record.value is None:
-        return _writers_of_tombstone(record.type)
+        # A Kafka version that no longer writes values of a type can still write its tombstones.
+        # Exception: from 0.9 on, Kafka writes no record of type 0, the first format of offset records.
+        first_version = min(written.range.since for written in find_written_values(record.type))
+        return VersionRange(first_version, (0, 9) if record.type == 0 else AFTER_ALL_VERSIONS)
     has_expire_timestamp = getattr(record.value, "expire_timestamp", -1) != -1
     has_topic_id = getattr(record.value, "topic_id", UUID.default) != UUID.default
     first_version = _find_first_version(record.value)
     if is_transactional and has_topic_id:
         first_version = TRANSACTIONAL_TOPIC_IDS_SINCE
     return _writers_of_value(record.type, record.value_version, has_expire_timestamp, first_version)
-
-
-@cache
-def _writers_of_tombstone(record_type: int) -> VersionRange:
-    first_version = min(written.range.since for written in find_written_values(record_type))
-    # A Kafka version that no longer writes values of a type can still write its tombstones.
-    # Exception: from 0.9 on, Kafka writes neither values nor tombstones of type 0, the first format of offset records.
-    end_version = (0, 9) if record_type == 0 else AFTER_ALL_VERSIONS
-    return VersionRange(first_version, end_version)
 
 
 @cache
@@ -67,7 +61,7 @@ def _writers_of_value(
 def _find_first_version(message: Message) -> Version:
     first_version: Version = (0,)
     cls: Any = type(message)  # mypy does not accept dataclass types as hashable.
-    for spec in _find_limiting_fields(cls):
+    for spec in field_specs(cls):
         value = getattr(message, spec.name)
         if value != spec.default:
             first_version = max(first_version, spec.since)
@@ -100,15 +94,6 @@ def describe_writers(ranges: Iterable[VersionRange]) -> str:
     if common.until != AFTER_ALL_VERSIONS:
         last = [text for text, version in releases.feature_releases().items() if version < common.until][-1]
     return f"{first} – {last}"
-
-
-@cache
-def _find_limiting_fields(cls: Any) -> tuple[FieldSpec, ...]:
-    return tuple(spec for spec in field_specs(cls) if spec.since > (0,) or _contains_structs(spec.wire))
-
-
-def _contains_structs(wire: Wire) -> bool:
-    return isinstance(wire, Struct) or (isinstance(wire, Array) and isinstance(wire.element_type, Struct))
 
 
 class WrittenValue(NamedTuple):

@@ -17,11 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from itertools import groupby
 from typing import Any, NamedTuple, Unpack
 
 from kafkagroups.errors import UsageError
-from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.groups.offsets import TopicPartition, group_by_topic
+from kafkagroups.loading.columns import split_by_size
 from kafkagroups.repair import client
 from kafkagroups.repair.client import Cluster, describe_code, describe_error
 from kafkagroups.repair.plan import GroupPlan, PlannedOffset, RescuePlan, check_targets
@@ -93,8 +93,7 @@ class Coordinators:
         keys = list(keys)
         topic_type = OffsetFetchRequest.OffsetFetchRequestTopic
         topics = [
-            topic_type(name=topic, partition_indexes=[key.partition for key in keys_of_topic])
-            for topic, keys_of_topic in _by_topic(keys)
+            topic_type(name=topic, partition_indexes=numbers) for topic, numbers in group_by_topic(sorted(keys)).items()
         ]
         # Since version 8, a request names several groups in another form. Every broker still answers version 7.
         request = OffsetFetchRequest(group_id=group, topics=topics, require_stable=True, min_version=2, max_version=7)
@@ -115,7 +114,7 @@ class Coordinators:
 
         Large groups need several requests, so after an interruption some of the offsets are committed.
         """
-        for part in _split(offsets):
+        for part in map(dict, split_by_size(offsets.items(), _count_bytes, MAX_COMMIT_PARTITIONS, MAX_COMMIT_BYTES)):
             try:
                 codes = self._commit_part(group, part)
             except GroupRefused as error:
@@ -130,14 +129,14 @@ class Coordinators:
 
         topic_type = OffsetCommitRequest.OffsetCommitRequestTopic
         topics = []
-        for topic, keys in _by_topic(offsets):
+        for topic, numbers in group_by_topic(sorted(offsets)).items():
             partitions = [
                 topic_type.OffsetCommitRequestPartition(
-                    partition_index=key.partition,
-                    committed_offset=offsets[key][0],
-                    committed_metadata=offsets[key][1],
+                    partition_index=number,
+                    committed_offset=offsets[TopicPartition(topic, number)][0],
+                    committed_metadata=offsets[TopicPartition(topic, number)][1],
                 )
-                for key in keys
+                for number in numbers
             ]
             topics.append(topic_type(name=topic, partitions=partitions))
         request = OffsetCommitRequest(
@@ -212,24 +211,9 @@ def _partitions(response: Any) -> Iterator[tuple[TopicPartition, Any]]:
             yield TopicPartition(topic.name, partition.partition_index), partition
 
 
-def _by_topic(keys: Iterable[TopicPartition]) -> Iterator[tuple[str, list[TopicPartition]]]:
-    for topic, partitions in groupby(sorted(keys), lambda key: key.topic):
-        yield topic, list(partitions)
-
-
-def _split(offsets: Mapping[TopicPartition, tuple[int, str]]) -> Iterator[dict[TopicPartition, tuple[int, str]]]:
-    part: dict[TopicPartition, tuple[int, str]] = {}
-    size = 0
-    for key, (offset, metadata) in offsets.items():
-        size_of_key = len(key.topic.encode()) + len(metadata.encode())
-        if part and (len(part) == MAX_COMMIT_PARTITIONS or size + size_of_key > MAX_COMMIT_BYTES):
-            yield part
-            part = {}
-            size = 0
-        part[key] = (offset, metadata)
-        size += size_of_key
-    if part:
-        yield part
+def _count_bytes(commit: tuple[TopicPartition, tuple[int, str]]) -> int:
+    key, (_, metadata) = commit
+    return len(key.topic.encode()) + len(metadata.encode())
 
 
 OUT_OF_RANGE = ("refuse", "clamp", "skip")

@@ -35,7 +35,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkagroups.errors import BadBytes, UsageError
-from kafkagroups.loading.columns import arrow_schema, columns_of, schema_ddl
+from kafkagroups.loading.columns import arrow_schema, columns_of, schema_ddl, split_by_size
 from kafkagroups.loading.load import OpenTopic, WholeTopic
 from kafkagroups.loading.partition_count import FoundPartitions
 from kafkagroups.loading.rows import decode_columns, read_table
@@ -338,19 +338,13 @@ def _write_logs(rows: Iterable[_Row], folder: str) -> list[Log]:
 
 
 def _split(records: Iterable[LogRecord]) -> Iterator[list[LogRecord]]:
-    """Yield the records in lists that make batches of about a megabyte at most."""
-    batch: list[LogRecord] = []
-    size = 0
-    for record in records:
-        is_far = batch and record.offset - batch[0].offset > MAX_RELATIVE_OFFSET
-        if is_far or size >= _BYTES_OF_BATCH or len(batch) == _RECORDS_OF_BATCH:
-            yield batch
-            batch = []
-            size = 0
-        batch.append(record)
-        size += len(record.key or b"") + len(record.value or b"")
-    if batch:
-        yield batch
+    """Yield the records in lists that make batches: of about a megabyte, and of offsets that are near each other."""
+    for _, near in groupby(records, lambda record: record.offset // MAX_RELATIVE_OFFSET):
+        yield from split_by_size(near, _count_bytes, _RECORDS_OF_BATCH, _BYTES_OF_BATCH)
+
+
+def _count_bytes(record: LogRecord) -> int:
+    return len(record.key or b"") + len(record.value or b"")
 
 
 def _load_offsets(records: list[LogRecord], partition: int | None, topic: Topic) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from glob import glob, has_magic
 from typing import Annotated, Any
@@ -145,18 +145,21 @@ class Options:
         """The columns of the table, or those that the option `columns` names."""
         if self.columns is None:
             return BATCHES if self.table == "batches" else columns_of(self.table)
-        by_name = {column.name: column for column in self.all_columns}
-        unknown = [name for name in self.columns if name not in by_name]
         if len(set(self.columns)) < len(self.columns):
             raise UsageError(f"option columns: a column is named twice in {','.join(self.columns)}")
-        if unknown:
-            raise UsageError(f"table {self.table} has no column {unknown[0]!r}; its columns are {', '.join(by_name)}")
-        return tuple(by_name[name] for name in self.columns)
+        return self.find_columns(self.columns)
 
     @property
     def all_columns(self) -> tuple[Column, ...]:
         """The columns that a user's schema can name."""
         return LOCATED_BATCHES if self.table == "batches" else (*columns_of(self.table), *PLACE)
+
+    def find_columns(self, names: Iterable[str]) -> tuple[Column, ...]:
+        by_name = {column.name: column for column in self.all_columns}
+        for name in names:
+            if name not in by_name:
+                raise UsageError(f"table {self.table} has no column {name!r}; its columns are {', '.join(by_name)}")
+        return tuple(by_name[name] for name in names)
 
     def selects(self, partition: int) -> bool:
         return self.log_partitions is None or partition in self.log_partitions
@@ -209,18 +212,14 @@ class Options:
 
 
 def check_schema(options: Options, schema: StructType) -> None:
-    table_schema = from_arrow_schema(arrow_schema(options.all_columns))
-    for column in schema:
-        if column.name not in table_schema.names:
-            raise UsageError(
-                f"table {options.table} has no column {column.name!r}; its columns are {', '.join(table_schema.names)}"
-            )
-        expected, found = (each[column.name].dataType.simpleString() for each in (table_schema, schema))
+    table_schema = from_arrow_schema(arrow_schema(options.find_columns(schema.names)))
+    for column, of_user in zip(table_schema, schema, strict=True):
+        expected, found = (each.dataType.simpleString() for each in (column, of_user))
         if expected != found:
             raise UsageError(f"table {options.table}, column {column.name}: expected type {expected}, found {found}")
 
 
 def select_columns(options: Options, schema: StructType) -> list[Column]:
     """Return the columns that Spark wants. In a schema that the user has set, each of them can be null."""
-    by_name = {column.name: column for column in options.all_columns}
-    return [by_name[field.name]._replace(nullable=field.nullable) for field in schema]
+    columns = zip(options.find_columns(schema.names), schema, strict=True)
+    return [column._replace(nullable=field.nullable) for column, field in columns]

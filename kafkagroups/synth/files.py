@@ -13,7 +13,7 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from crc32c import crc32c
@@ -177,18 +177,14 @@ def _build_epoch(group: str, settings: Settings) -> list[Record]:
             state=0,  # The state "stable".
             assigned_partitions=current,
         )
-        key = (group, _member_id(number))
-        subscriptions.append(_record(5, key, metadata))
-        targets.append(_record(7, key, consumer_group.ConsumerGroupTargetAssignmentMemberValue(target)))
-        assignments.append(_record(8, key, assignment))
-    epoch = _record(3, (group,), consumer_group.ConsumerGroupMetadataValue(_GENERATION))
+        key = consumer_group.MemberIdKey(group, _member_id(number))
+        subscriptions.append(Record(5, key, metadata, 0))
+        targets.append(Record(7, key, consumer_group.ConsumerGroupTargetAssignmentMemberValue(target), 0))
+        assignments.append(Record(8, key, assignment, 0))
+    group_key = consumer_group.GroupIdKey(group)
+    epoch = Record(3, group_key, consumer_group.ConsumerGroupMetadataValue(_GENERATION), 0)
     target_epoch = consumer_group.ConsumerGroupTargetAssignmentMetadataValue(_GENERATION, _TIME)
-    return [*subscriptions, epoch, *targets, _record(6, (group,), target_epoch), *assignments]
-
-
-def _record(record_type: int, key: tuple[str, ...], value: Any) -> Record:
-    key_class: Any = serde.RECORD_TYPES[record_type].key
-    return Record(record_type, key_class(*key), value, 0)
+    return [*subscriptions, epoch, *targets, Record(6, group_key, target_epoch, 0), *assignments]
 
 
 def _member_id(number: int) -> str:

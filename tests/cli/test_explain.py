@@ -18,6 +18,7 @@ from tests.handmade import (
     OffsetCommitValue,
     commit_record,
     consumer_epoch,
+    consumer_group,
     encode_batch,
     group_tombstone,
     share_group,
@@ -371,7 +372,7 @@ def test_a_failed_load_is_explained_once(run, tmp_path, engine):
         consumer_epoch(1),
         commit_record(5),
         commit_record(6),
-        kg.Record(11, share_group.ShareGroupMetadataKey("g"), share_group.ShareGroupMetadataValue(1), 0),
+        kg.Record(11, consumer_group.GroupIdKey("g"), share_group.ShareGroupMetadataValue(1), 0),
         commit_record(7, 1),
     ]
     folder = write_batches(tmp_path, [(0, [record]) for record in contents], 0)

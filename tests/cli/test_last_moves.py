@@ -45,7 +45,7 @@ def new_member(member_id, host, assigned, revoked=()):
         (consumer.TopicPartitions(TOPIC_ID, partitions),) if partitions else () for partitions in (assigned, revoked)
     )
     current = consumer.ConsumerGroupCurrentMemberAssignmentValue(1, 0, 1 if revoked else 0, owned, to_revoke)
-    key = consumer.ConsumerGroupCurrentMemberAssignmentKey("g", member_id)
+    key = consumer.MemberIdKey("g", member_id)
     return [consumer_member(member_id, client=member_id, host=host), kg.Record(8, key, current, 0)]
 
 

@@ -55,8 +55,8 @@ def generation(number, *members):
 def share_group():
     member = share.ShareGroupMemberMetadataValue(None, "poc", "/10.0.0.1", ("t",))
     return [
-        kg.Record(10, share.ShareGroupMemberMetadataKey("g", "m"), member, 0),
-        kg.Record(11, share.ShareGroupMetadataKey("g"), share.ShareGroupMetadataValue(2, 1), 0),
+        kg.Record(10, consumer_group.MemberIdKey("g", "m"), member, 0),
+        kg.Record(11, consumer_group.GroupIdKey("g"), share.ShareGroupMetadataValue(2, 1), 0),
     ]
 
 
@@ -245,8 +245,8 @@ def test_a_deleted_classic_group_gets_another_type(tmp_path, records, sentence):
 def test_a_deleted_share_group_becomes_a_classic_group(tmp_path):
     """Kafka 4 first writes a generation without members."""
     deletion = [
-        kg.Record(10, share.ShareGroupMemberMetadataKey("g", "m"), None, None),
-        kg.Record(11, share.ShareGroupMetadataKey("g"), None, None),
+        kg.Record(10, consumer_group.MemberIdKey("g", "m"), None, None),
+        kg.Record(11, consumer_group.GroupIdKey("g"), None, None),
     ]
     batches = [(0, share_group()), (1, deletion), (2, [generation(0)]), (3, [generation(1, MEMBER)])]
     sentences = whats(write(tmp_path, batches))

@@ -17,6 +17,7 @@ from tests.cases import case, first_quickly
 from tests.command import main
 from tests.handmade import (
     consumer_epoch,
+    consumer_group,
     encode_batch,
     generation,
     group_tombstone,
@@ -494,7 +495,7 @@ def test_zeros_say_what_each_start_does(name, tmp_path):
 
 
 def streams_epoch(value):
-    return kg.Record(17, streams_group.StreamsGroupMetadataKey("g"), value, None if value is None else 0)
+    return kg.Record(17, consumer_group.GroupIdKey("g"), value, None if value is None else 0)
 
 
 STREAMS_OVER_CONSUMER = [

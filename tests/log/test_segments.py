@@ -120,7 +120,7 @@ def test_iterations_over_one_log_do_not_disturb_each_other(tmp_path):
     assert outer == 1 and log.damage.position == 2 * len(GOOD)
     log = kg.open_log(tmp_path).skip_damage()
     for _ in log:
-        assert (log.gaps, log.zeros, log.damage.offset) == ([], None, 2)
+        assert (log.notes.gaps, log.notes.zeros, log.damage.offset) == ([], None, 2)
 
 
 @given(st.binary(max_size=60), st.integers(-2, 2**31 - 1), st.integers(0, 7))

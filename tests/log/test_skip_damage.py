@@ -51,7 +51,7 @@ def test_every_batch_without_a_damaged_byte_is_read(name, data):
         damaged[batch.position + place] ^= data.draw(st.integers(1, 255))
     found, log = read_past_damage((0, bytes(damaged)))
     assert found == offsets_of(batch for index, batch in enumerate(batches) if index not in broken)
-    skipped = sum(gap.bytes for gap in log.gaps)
+    skipped = sum(gap.bytes for gap in log.notes.gaps)
     last_readable = max(set(range(len(batches))) - broken, default=-1)
     assert skipped == sum(batches[index].size for index in broken if index < last_readable)
     assert (log.damage is not None) == (last_readable < len(batches) - 1)
@@ -90,7 +90,7 @@ def test_bytes_between_batches_are_one_gap(name, data):
     noise = b"\xff" * data.draw(st.integers(1, 200))
     found, log = read_past_damage((0, original[:position] + noise + original[position:]))
     assert found == offsets_of(batches)
-    (gap,) = log.gaps
+    (gap,) = log.notes.gaps
     expected_offset = batches[index - 1].next_offset
     assert (gap.position, gap.bytes) == (position, len(noise))
     assert (gap.from_offset, gap.to_offset) == (expected_offset, batches[index].base_offset)
@@ -106,7 +106,7 @@ def test_a_torn_segment_does_not_hide_the_next_segment():
     second = (batches[middle].base_offset, original[position:])
     found, log = read_past_damage(first, second)
     assert found == offsets_of(batches[: middle - 1] + batches[middle:])
-    (gap,) = log.gaps
+    (gap,) = log.notes.gaps
     torn = batches[middle - 1]
     assert (gap.position, gap.bytes) == (torn.position, torn.size - 1)
     assert (gap.from_offset, gap.to_offset) == (torn.base_offset, batches[middle].base_offset)
@@ -118,5 +118,5 @@ def test_an_older_batch_is_not_read_again():
     second = batches[2].position
     found, log = read_past_damage((0, original + b"\xff" * 30 + original[:second]))
     assert found == offsets_of(batches)
-    assert log.gaps == []
+    assert log.notes.gaps == []
     assert log.damage.position == len(original)

@@ -128,11 +128,11 @@ def test_13_the_order_of_tombstones(tmp_path):
     target = consumer_group.ConsumerGroupTargetAssignmentMemberValue()
     current = consumer_group.ConsumerGroupCurrentMemberAssignmentValue(2, 1, 0, (), ())
     keys = {
-        5: consumer_group.ConsumerGroupMemberMetadataKey("g", "m"),
-        3: consumer_group.ConsumerGroupMetadataKey("g"),
-        7: consumer_group.ConsumerGroupTargetAssignmentMemberKey("g", "m"),
-        6: consumer_group.ConsumerGroupTargetAssignmentMetadataKey("g"),
-        8: consumer_group.ConsumerGroupCurrentMemberAssignmentKey("g", "m"),
+        5: consumer_group.MemberIdKey("g", "m"),
+        3: consumer_group.GroupIdKey("g"),
+        7: consumer_group.MemberIdKey("g", "m"),
+        6: consumer_group.GroupIdKey("g"),
+        8: consumer_group.MemberIdKey("g", "m"),
     }
     values = {
         5: member,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from kafkagroups import Record, UsageError, dialect, encode
-from kafkagroups.records.offset_commit import LegacyOffsetCommitKey, LegacyOffsetCommitValue
+from kafkagroups.records.offset_commit import LegacyOffsetCommitValue
 from kafkagroups.records.serde import RECORD_TYPES
 from kafkagroups.records.structs import Message
 from kafkagroups.records.wire import UUID
@@ -147,7 +147,7 @@ class _Sequence:
 
     def _key(self, number: int, group: str) -> Message:
         kind = RECORD_TYPES[number].key
-        if kind in (OffsetCommitKey, LegacyOffsetCommitKey):
+        if kind is OffsetCommitKey:
             return kind(group, self.random.choice(TOPICS), self.random.choice((0, 1)))
         if kind is GroupMetadataKey:
             return kind(group)

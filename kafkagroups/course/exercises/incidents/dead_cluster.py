@@ -19,9 +19,9 @@ from kafkagroups.course.small_logs import MINUTE_MS, encode_pair
 from kafkagroups.log.folders import open_log
 from kafkagroups.log.segment_file import partition_for, segment_name
 from kafkagroups.records.consumer_group import (
-    ConsumerGroupMemberMetadataKey,
-    ConsumerGroupMetadataKey,
     ConsumerGroupMetadataValue,
+    GroupIdKey,
+    MemberIdKey,
 )
 from kafkagroups.records.serde import Record
 
@@ -128,11 +128,9 @@ class _Night:
 
     def _write_foreign_records(self, time_ms: int) -> None:
         value = ConsumerGroupMetadataValue(3)
-        pairs = [encode_pair(Record(3, ConsumerGroupMetadataKey(group), value, 0)) for group in FOREIGN_GROUPS]
+        pairs = [encode_pair(Record(3, GroupIdKey(group), value, 0)) for group in FOREIGN_GROUPS]
         pairs[1] = (pairs[1][0], b"")
-        member_key, _ = encode_pair(
-            Record(5, ConsumerGroupMemberMetadataKey(FOREIGN_GROUPS[4], "member-1"), None, None)
-        )
+        member_key, _ = encode_pair(Record(5, MemberIdKey(FOREIGN_GROUPS[4], "member-1"), None, None))
         pairs[4] = (member_key, b"\x00\x09" + bytes(12))
         self.log.append_pairs(UNREADABLE_PARTITION, pairs, time_ms)
 

@@ -13,3 +13,26 @@ from kafkagroups.coordinator.messages import Errors, FetchedOffset, MemberIdenti
 from kafkagroups.coordinator.settings import Settings, read_settings
 from kafkagroups.coordinator.simulated_consumers import Consumer, ConsumerProtocolConsumer
 from kafkagroups.groups.offsets import TopicPartition
+
+__all__ = [
+    "Clock",
+    "Consumer",
+    "ConsumerProtocolConsumer",
+    "DiskLogs",
+    "Errors",
+    "FetchedOffset",
+    "GroupCoordinator",
+    "GroupMetadataManager",
+    "HeldLogs",
+    "MemberIdentity",
+    "NewBatch",
+    "OffsetCommit",
+    "OffsetsLogs",
+    "ResponseFuture",
+    "Settings",
+    "TopicPartition",
+    "offset_for_leader_epoch",
+    "open_logs",
+    "read_settings",
+    "start_broker",
+]

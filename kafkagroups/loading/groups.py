@@ -10,7 +10,7 @@ import base64
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from kafkagroups.groups import modern_group
 from kafkagroups.groups.group import ClassicState, Group, Member, UndecodedGroup
@@ -239,6 +239,10 @@ def _partition_texts(topics: tuple[TopicAndPartitions, ...]) -> list[str]:
 
 def _base64(data: bytes | None) -> str | None:
     return None if data is None else base64.b64encode(data).decode()
+
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class GroupParts(NamedTuple):
@@ -486,6 +490,28 @@ class Groups(Mapping[str, AnyGroup]):
             decided_partitions=self.topic_partitions,
         )
 
+    def offsets_frame(self) -> pd.DataFrame:
+        """Return a pandas DataFrame with a row for each committed offset; times are in ms since the epoch."""
+        import pandas as pd
+
+        rows = [
+            {"group": group.group_id, "topic": key.topic, "partition": key.partition} | offset_json(group.offsets[key])
+            for group in self.groups.values()
+            for key in sorted(group.offsets)
+        ]
+        return pd.DataFrame(rows, columns=_OFFSET_COLUMNS.split())
+
+    def members_frame(self) -> pd.DataFrame:
+        """Return a pandas DataFrame with a row for each member of each group.
+
+        Topics and partitions are lists, or None if the member's bytes cannot be read. `generation` is set for members
+        of classic groups, `member_epoch` for members of consumer, share and streams groups.
+        """
+        import pandas as pd
+
+        rows = [row for group in self.groups.values() for row in member_rows(group)]
+        return pd.DataFrame(rows, columns=_MEMBER_COLUMNS.split())
+
     def parts(self) -> Iterator[tuple[str, GroupParts]]:
         """Yield the id and the parts of each group, in the order of the ids, without building further groups."""
         unbuilt = self.groups.unbuilt()
@@ -505,6 +531,12 @@ def describe_failure(path: str, partition: int | None, kafka: str, error: str, a
     if answers_for_groups:
         return f"{message}. The load fails at its last step: this broker answers for the groups that it had loaded"
     return message
+
+
+_OFFSET_COLUMNS = """group topic partition offset leader_epoch metadata commit_timestamp expire_timestamp topic_id
+    record_offset"""
+_MEMBER_COLUMNS = """group generation member_id group_instance_id client_id client_host rebalance_timeout_ms
+    session_timeout_ms member_epoch subscribed_topics assigned_partitions"""
 
 
 def _partition_json(loaded: LoadedPartition) -> dict[str, Any]:

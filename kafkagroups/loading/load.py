@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ast
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
@@ -248,7 +249,7 @@ def add_shard(cache: Cache, shard: Shard) -> LoadedPartition:
 _UNEXPECTED_UNLOAD = "Unexpected unload of active group "
 
 
-class Cache:
+class Cache(ABC):
     """The groups and offsets that a coordinator has in memory. Add the shards in ascending order of their
     partitions.
     """
@@ -269,12 +270,15 @@ class Cache:
             # Only the last element can be this partition, because each shard is added once.
             if partitions[-1:] != [shard.partition]:
                 partitions.append(shard.partition)
+        self._add_groups(shard)
 
+    @abstractmethod
     def keep_home_groups(self, partition_count: int) -> None:
-        """Of each group with records in several partitions, keep only what its home partition answers.
+        """Of each group with records in several partitions, keep only what its home partition answers."""
 
-        The classic coordinator has one cache for all partitions, so there is nothing to do.
-        """
+    @abstractmethod
+    def _add_groups(self, shard: Shard) -> None:
+        """Add the groups and orphans of a shard, as the coordinator does."""
 
 
 def read_unloaded_group(error: str) -> str | None:
@@ -296,8 +300,10 @@ class ClassicCache(Cache):
         For newer versions, this mapping is empty."""
         self._ids_with_new_offsets: dict[str, None] = {}
 
-    def add(self, shard: Shard) -> None:
-        super().add(shard)
+    def keep_home_groups(self, partition_count: int) -> None:
+        """One cache answers for all partitions."""
+
+    def _add_groups(self, shard: Shard) -> None:
         assert isinstance(shard, ClassicShard)
         if self._has_separate_offset_cache:
             self._add_offsets(shard)
@@ -357,8 +363,7 @@ class NewCache(Cache):
         self._parts_of: dict[tuple[str, int | None], GroupParts | Orphan] = {}
         """By group id and partition: what the partition would answer."""
 
-    def add(self, shard: Shard) -> None:
-        super().add(shard)
+    def _add_groups(self, shard: Shard) -> None:
         if shard.failure is not None:
             raise shard.failure
         for group in shard.groups.values():

@@ -10,3 +10,17 @@ from kafkagroups.spark.keeping import keep
 from kafkagroups.spark.session import register, session
 from kafkagroups.spark.tables import Tables, explain, load, load_groups, stats
 from kafkagroups.spark.tasks import DamagedLog
+
+__all__ = [
+    "DamagedLog",
+    "RowTables",
+    "Tables",
+    "decode",
+    "explain",
+    "keep",
+    "load",
+    "load_groups",
+    "register",
+    "session",
+    "stats",
+]

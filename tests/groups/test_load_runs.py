@@ -194,16 +194,16 @@ def test_an_offset_names_the_record_that_made_it_so(version, capsys):
     assert seen > 10
 
 
-def test_tables_hold_what_the_groups_hold():
-    """The tables have one row per offset and member, with the answers of the 3.9.2 broker."""
-    topic = kg.Topic(DATA / "3.9.2", "classic")
+def test_frames_hold_what_the_groups_hold():
+    """offsets_frame and members_frame have one row per offset and member, with the answers of the 3.9.2 broker."""
+    groups = kg.load(DATA / "3.9.2", coordinator="classic")
     answers = json.loads((DATA / "3.9.2" / "answers.json").read_text())
-    rows = topic.table("offsets").read_all().to_pylist()
-    told = {(row["group"], f"{row['topic']}-{row['topic_partition']}"): row["committed_offset"] for row in rows}
+    offsets = groups.offsets_frame()
+    told = {(r.group, f"{r.topic}-{r.partition}"): r.offset for r in offsets.itertuples()}
     assert told == {
         (name, tp): offset["offset"] for name, there in answers["offsets"].items() for tp, offset in there.items()
     }
-    members = topic.table("members").read_all().to_pylist()
-    billing = {row["member_id"]: row["assigned_partitions"] for row in members if row["group"] == "billing"}
+    members = groups.members_frame()
+    billing = members[members.group == "billing"].set_index("member_id")
     for member in answers["groups"]["billing"]["members"]:
-        assert billing[member["member_id"]] == sorted(member["assignment"])
+        assert billing.loc[member["member_id"], "assigned_partitions"] == sorted(member["assignment"])

@@ -96,6 +96,7 @@ def test_every_number_fits_into_every_table(tmp_path_factory, headers, commits):
     for coordinator in ("classic", "new"):
         groups = kg.load(folder, coordinator)
         write_tables(groups, str(folder.parent / coordinator))
+        groups.offsets_frame()
 
 
 @pytest.mark.parametrize("number", ["9" * 10, "9" * 30, str(2**31)])

@@ -268,6 +268,7 @@ def use(saved):
         return True
     json.dumps(groups.to_json())
     "".join(groups.problems).encode(errors="backslashreplace")
+    groups.offsets_frame()
     try:
         Snapshot.read(saved.folder).groups()
     except kg.InvalidLog:

@@ -46,8 +46,8 @@ _NARROW = (
     Part(361, 0, WIDTH, _BAR_TOP - 2, (-63, 26)),
     Part(0, _BAR_TOP - 2, WIDTH, _TOP - 4, (2, 52), 0.63),
     Part(0, _TOP - 4, 428, _HEIGHT, (0, 78), 0.83),
-    Part(428, _TOP - 4, WIDTH, _TOP + 144, (0, _HEIGHT + 28)),
-    Part(428, _TOP + 144, WIDTH, _HEIGHT, (231, _HEIGHT + 32)),
+    Part(428, _TOP - 4, WIDTH, _TOP + 140, (0, _HEIGHT + 28)),
+    Part(428, _TOP + 140, WIDTH, _HEIGHT, (231, _HEIGHT + 28)),
 )
 _OUTCOMES = {"groups": Tone.MUTED, "found": Tone.LIVE, "old": Tone.WAIT, "nothing": Tone.ERROR, "move": Tone.NEW}
 """What happens to a group, and the tone of its part of the bar of all groups."""
@@ -274,7 +274,7 @@ def _draw_dots(view: _View) -> Iterator[Mark]:
             x, y = _find_place(partition)
             row, column = divmod(placed[partition], 5)
             is_old = offset != max(commits.values())
-            size = 3 if is_old else 6 if is_named else 5
+            size = 3 if is_old else 5 + is_named
             frame = (x + 6 + column * 7 - size / 2, y + 16 + row * 6 - size / 2, size, size)
             style |= {"is_solid": True, "origin": f"look {group}"}
             yield Box(f"dot {group} {offset}", *frame, tone=Tone.MUTED, **style)

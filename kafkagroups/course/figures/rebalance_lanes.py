@@ -418,7 +418,7 @@ def _draw_messages(scale: _Scale, messages: Sequence[tuple[str, str, bool]], cou
         ends = (x, lane + _ROW_HEIGHT, x, _STATE_TOP) if is_request else (x, _STATE_TOP, x, lane + _ROW_HEIGHT)
         delay = _ASKED_S if is_request else _ANSWERED_S
         yield Arrow(f"way {number} {count}", *ends, Tone.NEW, delay=delay)
-        origin = "now coordinator" if not is_request else f"now {client}" if client in _TOPS else "clock"
+        origin = f"now {client if is_request else 'coordinator'}"
         style: dict[str, Any] = {"hue": _HUES.get(client, ""), "is_dashed": "✗" in words, "is_bold": True}
         frame = (left, (_STATE_TOP if is_request else lane) + 1, width, 20)
         style |= {"origin": origin, "delay": delay}

@@ -253,8 +253,8 @@ def _draw_axis(scale: _Scale) -> Iterator[Mark]:
         if abs(scale.find_x(second) + 5 - x) > 38:
             yield Label(f"second {second}", scale.find_x(second) + 5, 12, str(second), "middle", Tone.MUTED)
     yield Arrow("now", x, 16, x, _LOG_TOP - 2, Tone.NEW, has_head=False, duration=_PASS_S)
-    frame = (max(x - 18, _LEFT), 0, 36, 17)
-    yield Box("clock", *frame, (f"{scale.now_s:g} s",), Tone.NEW, is_bold=True, duration=_PASS_S)
+    words = (f"{scale.now_s:g} s",)
+    yield Box("clock", max(x - 18, _LEFT), 0, 36, 17, words, Tone.NEW, is_bold=True, duration=_PASS_S)
     for name, top in {**_TOPS, "coordinator": _STATE_TOP}.items():
         style: dict[str, Any] = {"tone": Tone.NEW, "hue": _HUES.get(name, ""), "is_solid": True, "duration": _PASS_S}
         yield Box(f"now {name}", x - 4, top + 7, 8, 8, **style)

@@ -185,12 +185,10 @@ def _draw(records: Sequence[_Pair], reader: Reader, readings: Sequence[Reading],
         x = sides[end - 1][1] if end else _LEFT
         marks.append(Box(f"cut {number}", x - 1, read_y - 4, 2, _BLOCK_HEIGHT + 6, tone=Tone.NEW, is_solid=True))
     if len(results) < len(records):
-        words = (
-            f"The first {format_count(cut, 'field')} fit in every version" if cut else "Where does each field begin?"
-        )
+        words = f"The first {format_count(cut, 'field')} fit in every version"
         if bad:
             words = next(iter(told), f"{bad} of {len(records)} versions are misread or refused so far")
-        line = Line(words, Tone.ERROR if bad else Tone.PLAIN)
+        line = Line(words if cut else "Where does each field begin?", Tone.ERROR if bad else Tone.PLAIN)
         return Scene(tuple(marks), _DURING if cut else _BEFORE, tuple(text), lines=(line,))
     return Scene(tuple(marks), _make_caption(reader, results), tuple(text), lines=(_conclude(results),))
 

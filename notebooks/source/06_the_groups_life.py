@@ -274,9 +274,9 @@ course.check("end_of_join", end_of_join)
 # %% [markdown]
 # ## All rows in one figure
 #
-# Here are all 20 rows. So that they fit, a session has **10 seconds** here, instead of 45. At the top is who reads each partition, with the seconds for which nobody did. Each member has a lane, which shows what the member reads. While it waits, the lane says `for others` (after its JoinGroup) or `for the leader` (after its SyncGroup). Below are its signs of life.
+# Here are all 20 rows. So that they fit, a session has **10 seconds** here, instead of 45. At the top is who reads each partition, with the seconds for which nobody did. Each member has a lane, which shows what the member reads. While it waits, the lane says *join* (its JoinGroup waits for the other member) or *sync* (its SyncGroup waits for the leader's). Below are its signs of life.
 #
-# A request goes down to the coordinator, and each response goes up to the member that waits for it. The coordinator's lane has the state of the group: *join* is PreparingRebalance, *sync* is CompletingRebalance. The last line is the log, with the record that the event appends.
+# A request goes down from its member's lane to the coordinator, and each response goes up to the member that waits for it. The coordinator's lane has the state of the group: *join* is PreparingRebalance, *sync* is CompletingRebalance. The last line is the log, with a box for each append.
 #
 # Three questions:
 #

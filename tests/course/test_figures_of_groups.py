@@ -237,9 +237,9 @@ def test_a_response_comes_from_the_coordinator():
     marks = lanes().content.scenes[13, NO_DEATH, 0].marks
     sent = {mark.key: (mark.lines, mark.origin) for mark in marks if mark.key.startswith(("request", "answer"))}
     assert list(sent.values()) == [
-        (("assign ↓",), "name billing-1"),
-        (("↑ orders 0 1",), "coordinator"),
-        (("↑ orders 2",), "coordinator"),
+        (("assign",), "now billing-1"),
+        (("orders 0 1",), "now coordinator"),
+        (("orders 2",), "now coordinator"),
     ]
 
 

@@ -14,7 +14,7 @@ from kafkagroups.api import load
 from kafkagroups.coordinator import DiskLogs, OffsetCommit, TopicPartition
 from kafkagroups.course.broker import start_broker
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput, Part
-from kafkagroups.course.figures.marks import KEY, WIDTH, Arrow, Box, Label, Line, Mark, Scene, Tone, measure_text
+from kafkagroups.course.figures.marks import KEY, WIDTH, Box, Label, Line, Mark, Scene, Tone, fit_words, measure_text
 from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.errors import UsageError
 from kafkagroups.log.segment_file import hash_group, partition_for
@@ -27,29 +27,34 @@ _ORDERS_0 = TopicPartition("orders", 0)
 
 _COLUMNS = 10
 _LEFT = 6
-_TOP = 30
+_BAR_TOP = 28
+_TOP = 54
 _CELL_WIDTH = 42
-_CELL_HEIGHT = 46
+_CELL_HEIGHT = 42
 _DELAY = 0.1
 _SECONDS_OF_A_MOVE = 0.5
 _END = 0.7
 """After the topic was widened, its new cells come first, then the broker looks elsewhere, and then the words change."""
+_ANSWERED = 0.3
+"""A question goes to a partition, and then its answer comes back."""
 _NAME_LENGTH = 14
 _PANEL_LEFT = 433
-_HEIGHT = 354
-# In a narrow column, the bar and the list stand below the grid, the list in two columns.
+_HEIGHT = 352
+# In a narrow column, the answer stands below the formula, then the bar and the grid, and then the list in two columns.
 _NARROW = (
-    Part(0, 0, 361, _TOP - 4, (0, 0)),
-    Part(0, _TOP - 4, 430, _HEIGHT, (0, _TOP - 4), 0.83),
-    Part(_PANEL_LEFT - 3, 0, WIDTH, _TOP - 4, (0, _HEIGHT), 2.8),
-    Part(430, _TOP - 4, WIDTH, 171, (0, _HEIGHT + 30)),
-    Part(430, 171, WIDTH, _HEIGHT, (231, _HEIGHT + 30)),
+    Part(0, 0, 361, _BAR_TOP - 2, (0, 0)),
+    Part(361, 0, WIDTH, _BAR_TOP - 2, (-63, 26)),
+    Part(0, _BAR_TOP - 2, WIDTH, _TOP - 4, (2, 52), 0.63),
+    Part(0, _TOP - 4, 428, _HEIGHT, (0, 78), 0.83),
+    Part(428, _TOP - 4, WIDTH, _TOP + 140, (0, _HEIGHT + 28)),
+    Part(428, _TOP + 140, WIDTH, _HEIGHT, (231, _HEIGHT + 28)),
 )
 _OUTCOMES = {"groups": Tone.MUTED, "found": Tone.LIVE, "old": Tone.WAIT, "nothing": Tone.ERROR, "move": Tone.NEW}
 """What happens to a group, and the tone of its part of the bar of all groups."""
 _LONGEST_ID = 40
 _LEGEND = (
     Box("a commit", *KEY, ("●",), Tone.MUTED),
+    Box("an older one", *KEY, ("·",), Tone.MUTED),
     Box("brokers look here", *KEY, ("○",), Tone.NEW),
     Box("left behind", *KEY, ("50",), is_dashed=True, is_hollow=True),
 )
@@ -206,7 +211,7 @@ def _ask(folder: Path, groups: Sequence[str], count: int) -> _Answers:
 def _draw(view: _View) -> Scene:
     count = _COUNT_BY_STEP[view.step]
     sizes = Counter(partition for group in view.homes for partition in view.list_commits(group))
-    marks = [*_draw_formula(view, count), *_draw_cells(view, count), *_draw_dots(view), *_draw_commits(view)]
+    marks = [*_draw_formula(view, count), *_draw_cells(view, count, sizes), *_draw_dots(view), *_draw_commits(view)]
     line = view.tell()
     text = [f"step {view.step + 1}, {_STEPS[view.step]}", f"above: {line.text}"]
     text += [f"of all groups, {outcome}: {size}" for outcome, size in view.count_outcomes()]
@@ -231,7 +236,7 @@ def _draw_formula(view: _View, count: int) -> Iterator[Mark]:
     yield Box("home", x, 1, 30, 20, (str(view.homes[view.followed][-1]),), Tone.NEW, 13, is_bold=True)
 
 
-def _draw_cells(view: _View, count: int) -> Iterator[Mark]:
+def _draw_cells(view: _View, count: int, sizes: Mapping[int, int]) -> Iterator[Mark]:
     x, y = _find_place(view.homes[view.followed][-1])
     frame = (x - 1, y - 1, _CELL_WIDTH, _CELL_HEIGHT)
     is_around = view.found is not None and view.coordinator == 1
@@ -242,8 +247,9 @@ def _draw_cells(view: _View, count: int) -> Iterator[Mark]:
     for partition in range(count):
         x, y = _find_place(partition)
         numbers.append(Label(f"number {partition}", x + 3, y + 11, str(partition), tone=Tone.MUTED, size=11))
-        style: dict[str, Any] = {"is_dashed": partition >= _COUNTS[0], "origin": f"cell {partition - _COLUMNS}"}
-        cells.append(Box(f"cell {partition}", x, y, _CELL_WIDTH - 2, _CELL_HEIGHT - 2, tone=Tone.MUTED, **style))
+        style: dict[str, Any] = {"tone": Tone.MUTED, "origin": f"cell {partition - _COLUMNS}"}
+        style["is_dashed"] = partition >= _COUNTS[0] and not sizes[partition]
+        cells.append(Box(f"cell {partition}", x, y, _CELL_WIDTH - 2, _CELL_HEIGHT - 2, **style))
     # Above its cell, or below all cells, and always below what they contain.
     look = Box("look", *frame, tone=Tone.NEW, delay=_DELAY, duration=_SECONDS_OF_A_MOVE)
     cells.insert(0 if is_around else count, look)
@@ -257,7 +263,6 @@ def _draw_dots(view: _View) -> Iterator[Mark]:
     for group, homes in view.homes.items():
         is_named = group in view.named
         number = view.named.index(group) if is_named else 0
-        size = 6 if is_named else 4
         style: dict[str, Any] = {"hue": group} if is_named else {}
         if is_named and group != view.followed:
             x, y = _find_place(homes[-1])
@@ -267,38 +272,50 @@ def _draw_dots(view: _View) -> Iterator[Mark]:
         commits = view.list_commits(group)
         for partition, offset in commits.items() if group != view.followed else ():
             x, y = _find_place(partition)
-            row, column = divmod(placed[partition], 6)
-            frame = (x + 6 + column * 6.2 - size / 2, y + 16 + row * 6 - size / 2, size, size)
+            row, column = divmod(placed[partition], 5)
             is_old = offset != max(commits.values())
-            style |= {"is_hollow": is_old, "is_solid": not is_old, "origin": f"look {group}"}
+            size = 3 if is_old else 5 + is_named
+            frame = (x + 6 + column * 7 - size / 2, y + 16 + row * 6 - size / 2, size, size)
+            style |= {"is_solid": True, "origin": f"look {group}"}
             yield Box(f"dot {group} {offset}", *frame, tone=Tone.MUTED, **style)
             placed[partition] += 1
 
 
 def _draw_commits(view: _View) -> Iterator[Mark]:
-    *_, home = view.homes[view.followed]
+    """The question of the group that the reader follows goes to a partition, and its answer comes back."""
+    group = view.followed
+    *_, home = view.homes[group]
     answer = view.find_answer()
     delay = _END * (view.step in (1, 4))
-    for partition, offset in view.list_commits(view.followed).items():
+    x, y = _find_place(home if answer is None else answer)
+    if view.found is not None:
+        style: dict[str, Any] = {"tone": Tone.ERROR if view.is_wrong(group) else Tone.LIVE, "is_bold": True}
+        frame = (x + 2, y + 23, _CELL_WIDTH - 6, 16)
+        yield Box("question", *frame, ("?",), size=13, hue=group, origin=f"list {group}", delay=delay)
+        if answer is None:
+            yield Box("nothing", *frame, ("✗",), size=13, delay=delay, **style)
+        words = view.describe(group)
+        origin = "nothing" if answer is None else f"commit {answer}"
+        style |= {"origin": origin, "delay": delay + _ANSWERED}
+        yield Box("answer", _PANEL_LEFT - 3, 1, measure_text(words, 12) + 14, 20, (words,), **style)
+    for partition, offset in view.list_commits(group).items():
         x, y = _find_place(partition)
-        is_old = partition != home and partition != answer
-        style: dict[str, Any] = {"size": 14, "is_bold": True, "is_dashed": is_old, "is_hollow": is_old, "delay": delay}
+        is_old = partition not in (home, answer)
+        style = {"size": 13, "is_bold": True, "is_dashed": is_old, "is_hollow": is_old, "delay": delay}
         if partition == answer:
-            style["tone"] = Tone.ERROR if view.is_wrong(view.followed) else Tone.LIVE
-        origin = "home" if view.step == 0 else f"list {view.followed}"
-        frame = (x + 2, y + 24, _CELL_WIDTH - 6, 18)
-        yield Box(f"commit {partition}", *frame, (str(offset),), hue=view.followed, origin=origin, **style)
-    if view.found is not None and answer is None:
-        old_x, old_y = _find_place(view.homes[view.followed][0])
-        x, y = _find_place(home)
-        ends = (old_x + _CELL_WIDTH / 2 - 2, old_y + _CELL_HEIGHT - 2, x + _CELL_WIDTH / 2 - 2, y - 2)
-        yield Arrow("missed", *ends, Tone.ERROR, is_dashed=True, has_head=False, delay=delay)
-        yield Box("nothing", x + 2, y + 24, _CELL_WIDTH - 6, 18, ("✗",), Tone.ERROR, 14, is_bold=True, delay=delay)
+            style["tone"] = Tone.ERROR if view.is_wrong(group) else Tone.LIVE
+        if is_old:
+            side, anchor = (x - 2, "end") if partition % _COLUMNS > 7 else (x + _CELL_WIDTH, "start")
+            yield Label(f"behind {partition}", side, y + 35, "left behind", anchor, size=11, delay=delay)
+        origin = "home" if view.step == 0 else f"list {group}"
+        yield Box(
+            f"commit {partition}", x + 2, y + 23, _CELL_WIDTH - 6, 16, (str(offset),), hue=group, origin=origin, **style
+        )
 
 
 def _draw_list(view: _View) -> Iterator[Mark]:
     """The reader chooses a group here."""
-    delay = _END * (view.step in (1, 4))
+    delay = _END * (view.step in (1, 4)) + _ANSWERED * (view.found is not None)
     for number, group in enumerate(view.named):
         y = _TOP + 10 + number * 36
         is_followed = group == view.followed
@@ -317,12 +334,15 @@ def _draw_list(view: _View) -> Iterator[Mark]:
 
 def _draw_bar(view: _View) -> Iterator[Mark]:
     """A bar of all groups says how many of them find what they have committed."""
-    x = float(_PANEL_LEFT - 3)
-    for outcome, size in view.count_outcomes():
-        tone = _OUTCOMES[outcome]
-        width = 128 * size / len(view.homes)
-        words = f"{size} {outcome}" if width > 90 else str(size) * (width > 16)
-        yield Box(f"all {tone}", x, 1, width, 20, (words,), tone, 11, is_bold=True, delay=_END * (view.step in (1, 4)))
+    x = float(_LEFT)
+    sizes = dict(view.count_outcomes())
+    for outcome, tone in _OUTCOMES.items():
+        size = sizes.get(outcome, 0)
+        width = (WIDTH - 2 * _LEFT) * size / len(view.homes)
+        words = fit_words(width - 4, 12, f"{size} {outcome}", str(size)) if size else ()
+        style: dict[str, Any] = {"delay": 0.55, "duration": 0.2, "is_bold": True}
+        if size or outcome != "move":
+            yield Box(f"all {outcome}", x, _BAR_TOP, width, 20, words, tone, **style)
         x += width
 
 

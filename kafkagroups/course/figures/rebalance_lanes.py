@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
-from itertools import accumulate, groupby, pairwise
+from itertools import accumulate, chain, groupby, pairwise
 from typing import Any, NamedTuple
 
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput, Part
@@ -17,24 +18,29 @@ from kafkagroups.errors import UsageError
 _EDGE = 4
 _LEFT = 96
 _WIDTH = WIDTH - _LEFT
+_TIME_WIDTH = _WIDTH - 60
+"""The time axis leaves room for what the last event says."""
 _NOW = 8
 """The width of what has begun in this second."""
 _PARTITIONS_TOP = 22
 _LANE_TOPS = (98, 146)
 _ROW_HEIGHT = 22
-_WIRE_TOP = 192
-_STATE_TOP = 220
-_LOG_TOP = 264
+_STATE_TOP = 200
+_LOG_TOP = 246
 _HEIGHT = 286
 _SMALL = 11
-# A step shows the time that passes, then the request, then what the coordinator does, and what its response changes.
+# A step shows the time that passes, then the request, then the responses and the record, and then what they change.
 _PASS_S = 0.1
-_ANSWERED_S = 0.6
-_CHANGED_S = 0.8
+_ASKED_S = 0.05
+_ANSWERED_S = 0.35
+_CHANGED_S = 0.55
 _HUES = dict(zip(MEMBERS, ("kind-0", "kind-5"), strict=True))
+_TOPS = dict(zip(MEMBERS, _LANE_TOPS, strict=True))
 _LEGEND = (
     Box("sign of life", 0, 0, 10, 10, hue="kind-0", is_solid=True),
     Box(f"session of {SESSION_S} s", 0, 0, 18, 14, tone=Tone.MUTED, is_dashed=True),
+    Box("waits", 0, 0, 18, 14, tone=Tone.WAIT),
+    Box("Stable", 0, 0, 18, 14, tone=Tone.LIVE),
 )
 _SQUEEZE = 0.73
 
@@ -48,19 +54,17 @@ def _narrow_row(top: float, bottom: float, place: float) -> Iterator[Part]:
 
 _NARROW = (
     Part(0, 0, _LEFT, _PARTITIONS_TOP, (-28, 0)),
-    *(Part(0, _PARTITIONS_TOP + 22 * n, _LEFT, _PARTITIONS_TOP + 22 * (n + 1), (62 + 92 * n, -4)) for n in range(3)),
-    Part(_LEFT, 0, WIDTH, 94, (0, 20), _SQUEEZE),
-    *_narrow_row(94, 142, 114),
-    *_narrow_row(142, 190, 182),
-    Part(_LEFT, 190, WIDTH, 216, (0, 250), _SQUEEZE),
-    *_narrow_row(216, 260, 274),
-    Part(0, 260, _LEFT, _HEIGHT, (0, 340)),
-    Part(_LEFT, 260, _LEFT + 276, _HEIGHT, (64, 340)),
+    *(Part(0, 22 * n, _LEFT, 22 * n + 22, (70, 18 * n - 22)) for n in range(1, 4)),
+    Part(_LEFT, 0, WIDTH, 94, (0, 54), _SQUEEZE),
+    *_narrow_row(94, 142, 148),
+    *_narrow_row(142, 196, 214),
+    *_narrow_row(196, 242, 274),
+    *_narrow_row(242, _HEIGHT, 332),
 )
-_STATES = {"PreparingRebalance": ("join",), "CompletingRebalance": ("sync",), "Stable": ("Stable", "✓")}
+_STATES = {"PreparingRebalance": "join", "CompletingRebalance": "sync"}
+_VERBS = {"OffsetCommit": "commit", "DeleteGroups": "delete"}
 _ANSWERS = {"MEMBER_ID_REQUIRED": "an id", "REBALANCE_IN_PROGRESS": "rebalance ✗"}
-_WAITS = {"JoinGroup waits": "waits for others", "SyncGroup waits": "waits for leader", "only an id": "only an id"}
-_SHORTER = {"waits for others": ("for others", "others", "join"), "waits for leader": ("for leader", "leader", "sync")}
+_WAITS = {"JoinGroup waits": "join", "SyncGroup waits": "sync", "only an id": "id"}
 _NO_READERS = {"Empty": "the group is empty", "Dead": "the group does not exist"}
 _NOBODY = "nobody"
 _DEATH = re.compile(r"\s*(?P<member>billing-[12])\s+at\s+(?P<second>[0-9]{1,3})\s*")
@@ -90,7 +94,7 @@ def _make_content(deaths: Sequence[Death | None]) -> Content:
     names = tuple(map(_name_death, stories, died))
     jumps = tuple(None if moment is None else ("event", moment) for moment in died)
     controls = (
-        Control("event", "event", events, initial=13),
+        Control("event", "event", events, initial=14),
         Control("death", "death", names, is_sequence=False, jumps=jumps, is_answer=True),
         Control("failover", "the coordinator", ("stays", "dies after this event"), is_sequence=False),
     )
@@ -114,22 +118,27 @@ def _draw(stories: Sequence[list[Moment]], step: int, number: int, failover: int
     phases = [_list_phases(number, moments) for number in range(len(MEMBERS))]
     text = [f"time: second {moment.time_s:g}", f"event: {moment.action}"]
     caption = "After this, nothing changes any more." if is_past_end else moment.explanation
+    readers = [_find_readers(each, words) for each, words in zip(moments, zip(*phases, strict=True), strict=True)]
+    scale = _Scale(story, moments, readers)
     if failover:
-        marks = _draw_failover(moment)
+        marks = _draw_failover(scale, moments, phases)
         is_safe = moment.lost.startswith("nothing")
         fact = f"a crash loses {'nothing' if is_safe else 'what is only in memory'}"
         tone = Tone.LIVE if is_safe else Tone.ERROR
         text += [f"the next coordinator loads: {moment.loaded}", f"a failover loses {moment.lost}"]
         caption = f"The coordinator dies, and its memory is lost. The next one loads from the log: {moment.loaded}."
     else:
-        readers = [_find_readers(each, words) for each, words in zip(moments, zip(*phases, strict=True), strict=True)]
-        scale = _Scale(story, moments, readers)
         marks = _draw_story(scale, moments, phases)
         fact, tone = _tell_readers(scale, moment)
         text += [f"orders-{number} had no reader for: {gap} s" for number, gap in enumerate(scale.measure_gaps())]
+        for number, spans in enumerate(scale.columns):
+            runs = ", ".join(f"{span.words} for {span.seconds:g} s" for span in spans if span.words)
+            text.append(f"who read orders-{number}, in turn = {runs}")
         for number, name in enumerate(MEMBERS):
             if any(each.lanes[number].is_member for each in moments):
                 text.append(f"{name}: {_name_status(number, moments)}")
+            if (end_s := moment.lanes[number].session_end_s) is not None:
+                text.append(f"{name} gave no sign of life for {moment.time_s - end_s + SESSION_S:g} of {SESSION_S} s")
         text.append(f"state: {_name_state(moment)}")
         if _has_appended(moments):
             text.append(f"appended: {': '.join(moment.written[-1])}")
@@ -166,16 +175,28 @@ def _name_state(moment: Moment) -> str:
 
 
 def _draw_story(scale: _Scale, moments: list[Moment], phases: Sequence[Sequence[str]]) -> Iterator[Mark]:
-    for top, count in ((_PARTITIONS_TOP, 3), *((top, 1) for top in (*_LANE_TOPS, _STATE_TOP))):
-        yield Box(f"track {top}", _LEFT, top, _WIDTH, count * _ROW_HEIGHT, tone=Tone.MUTED)
+    has_event = len(moments) == 1 or len(moments[-2].events) < len(moments[-1].events)
+    messages = list(_list_messages(moments[-1].events[-1])) if has_event else []
+    yield from _draw_tracks({client for client, *_ in messages})
     yield from _draw_readers(scale)
     for number in range(len(MEMBERS)):
         yield from _draw_lane(scale, number, moments, phases[number])
     yield from _draw_states(scale, moments)
+    yield Label("state", _LEFT + 3, _STATE_TOP + 36, _name_state(moments[-1]), tone=Tone.MUTED, size=_SMALL)
     yield from _draw_axis(scale)
-    if len(moments) == 1 or len(moments[-2].events) < len(moments[-1].events):
-        yield from _draw_messages(scale, moments[-1].events)
-    yield from _draw_log(moments[-1], len(moments[-1].written) - _has_appended(moments), Tone.NEW, "coordinator")
+    yield from _draw_messages(scale, messages, len(moments[-1].events))
+    yield from _draw_log(scale, moments, len(moments[-1].written) - _has_appended(moments), Tone.NEW)
+
+
+def _draw_tracks(told: Collection[str] = ()) -> Iterator[Mark]:
+    """The names of those that the event concerns are bold."""
+    for top, count in ((_PARTITIONS_TOP, 3), *((top, 1) for top in (*_LANE_TOPS, _STATE_TOP))):
+        yield Box(f"track {top}", _LEFT, top, _WIDTH, count * _ROW_HEIGHT, tone=Tone.MUTED)
+    for name, top in _TOPS.items():
+        yield Box(f"name {name}", _EDGE, top + 6, 10, 10, hue=_HUES[name], is_solid=True)
+        yield Label(f"words {name}", _EDGE + 15, top + 15, name, is_bold=name in told)
+    yield Label("coordinator", _EDGE, _STATE_TOP + 15, "coordinator", is_bold=bool(told))
+    yield Label("log title", _EDGE, _LOG_TOP + 14, "the log")
 
 
 class _Span(NamedTuple):
@@ -201,7 +222,7 @@ class _Scale:
         self.gaps = [[span for span in spans if span.words == _NOBODY] for spans in self.columns]
 
     def find_x(self, second: float) -> float:
-        return _LEFT + second / self.span_s * _WIDTH
+        return _LEFT + second / self.span_s * _TIME_WIDTH
 
     def measure_gaps(self) -> list[str]:
         return [f"{sum(span.seconds for span in gaps):g}" for gaps in self.gaps]
@@ -225,22 +246,18 @@ class _Scale:
 
 
 def _draw_axis(scale: _Scale) -> Iterator[Mark]:
-    """The second of the event, and which seconds passed without one."""
+    """The seconds, and the second of the event. Messages come from where its line crosses a lane."""
     yield Label("axis", _LEFT - 6, 12, "unread for", "end", Tone.MUTED)
-    skipped = [pair for pair in pairwise(dict.fromkeys(scale.times)) if pair[1] - pair[0] > 2]
-    for second in range(0, int(scale.span_s) + 1, 2):
-        x = scale.find_x(second)
-        if abs(x - scale.now_x) > 46 and not any(before < second < after for before, after in skipped):
-            yield Label(f"second {second}", min(x + 5, WIDTH - 8), 12, str(second), "middle", Tone.MUTED)
-    for before, after in skipped:
-        x = scale.find_x(before) + 14
-        span = _Span("", before, after - before, x, scale.find_x(after) - x - 14)
-        words = (f"{span.seconds:g} s pass", f"{span.seconds:g} s")
-        yield scale.draw_bar("skip", span, 0, words, tone=Tone.DEAD, is_gone=True, height=16)
     x = scale.now_x
-    yield Arrow("now", x, 16, x, _STATE_TOP + _ROW_HEIGHT, Tone.NEW, has_head=False, duration=_PASS_S)
-    frame = (min(max(x - 18, _LEFT), WIDTH - 36), 0, 36, 17)
-    yield Box("clock", *frame, (f"{scale.now_s:g} s",), Tone.NEW, is_bold=True, duration=_PASS_S)
+    for second in range(0, int(scale.span_s) + 1, 2):
+        if abs(scale.find_x(second) + 5 - x) > 38:
+            yield Label(f"second {second}", scale.find_x(second) + 5, 12, str(second), "middle", Tone.MUTED)
+    yield Arrow("now", x, 16, x, _LOG_TOP - 2, Tone.NEW, has_head=False, duration=_PASS_S)
+    words = (f"{scale.now_s:g} s",)
+    yield Box("clock", max(x - 18, _LEFT), 0, 36, 17, words, Tone.NEW, is_bold=True, duration=_PASS_S)
+    for name, top in {**_TOPS, "coordinator": _STATE_TOP}.items():
+        style: dict[str, Any] = {"tone": Tone.NEW, "hue": _HUES.get(name, ""), "is_solid": True, "duration": _PASS_S}
+        yield Box(f"now {name}", x - 4, top + 7, 8, 8, **style)
 
 
 def _draw_readers(scale: _Scale) -> Iterator[Mark]:
@@ -264,63 +281,62 @@ def _draw_readers(scale: _Scale) -> Iterator[Mark]:
         fitting = (size for size in (15, 12) if len(numbers) > 1 and fit_words(width - 3, size, words[-1]))
         style["size"] = next(fitting, 12 if name == _NOBODY else 10)
         if name == _NOBODY and len(numbers) > 1 and fit_words(width, style["size"], name):
-            style["lines"] = (name, words[-1])
+            style |= {"lines": (name, words[-1]), "short": words[0]}
         if name:
             top = _PARTITIONS_TOP + _ROW_HEIGHT * numbers[0]
             yield scale.draw_bar(f"reads {numbers[0]}", span, top, words, **style)
 
 
-def _draw_states(scale: _Scale, moments: list[Moment]) -> Iterator[Mark]:
-    yield Label("coordinator", _EDGE, _STATE_TOP + 15, "coordinator", is_bold=True)
-    name = _name_state(moments[-1])
-    yield Label("state", _LEFT + 3, _STATE_TOP + 36, name, tone=Tone.MUTED, size=_SMALL)
+def _draw_states(scale: _Scale, moments: list[Moment]) -> Iterator[Box]:
     tones = {"Stable": Tone.LIVE, "Empty": Tone.MUTED, "Dead": Tone.MUTED}
     for span in scale.list_spans([moment.state for moment in moments]):
-        style: dict[str, Any] = {
-            "tone": tones.get(span.words, Tone.WAIT),
-            "delay": 0,
-        }
-        yield scale.draw_bar("state", span, _STATE_TOP, _STATES.get(span.words, (span.words,)), **style)
+        words = [_STATES.get(span.words, span.words)]
+        yield scale.draw_bar("state", span, _STATE_TOP, words, tone=tones.get(span.words, Tone.WAIT))
 
 
-def _draw_failover(moment: Moment) -> Iterator[Mark]:
+def _draw_failover(scale: _Scale, moments: list[Moment], phases: Sequence[Sequence[str]]) -> Iterator[Mark]:
     """What is only in the memory is lost. What is in the log is in the memory of the next coordinator."""
+    yield from _draw_tracks()
+    moment = moments[-1]
+    lanes = [*map(_draw_bars, (scale, scale), MEMBERS, phases), _draw_states(scale, moments)]
+    for bar in chain.from_iterable(lanes):
+        yield replace(bar, tone=Tone.DEAD, hue="", is_gone=True, delay=0)
+    is_safe = moment.lost.startswith("nothing")
+    tone = Tone.LIVE if is_safe else Tone.ERROR
+    yield Label("lost", _LEFT + 3, 14, "lost with the coordinator", tone=tone, is_bold=True)
+    for number, line in enumerate(moment.lost.partition(", which")[0].replace("the ", "").split(", ")):
+        frame = (_LEFT + number % 2 * 232, 22 + number // 2 * 34, 228, 30)
+        yield Box(f"lost {line}", *frame, (line,), tone, _SMALL, is_gone=not is_safe)
     record = max(number for number, lines in enumerate(moment.written) if lines[0] != "commit")
-    yield from _draw_log(moment, record, Tone.LIVE)
-    lost = moment.lost.partition(", which")[0].replace("the ", "")
-    x = _LEFT + 13 * record + 24
-    yield Arrow("load", x, _LOG_TOP - 2, x, 216)
-    sides = ((40, "lost with the coordinator", lost), (146, "loaded by the next one from the log", moment.loaded))
-    for top, title, words in sides:
-        is_gone = top == 40 and not moment.lost.startswith("nothing")
-        tone = Tone.ERROR if is_gone else Tone.LIVE
-        yield Label(title, _LEFT + 3, top - 8, title, tone=tone, is_bold=True)
-        for number, line in enumerate(re.split(", |: ", words)):
-            hue = "" if is_gone else next((hue for name, hue in _HUES.items() if name in line), "")
-            frame = (_LEFT + number % 2 * 232, top + number // 2 * 34, 228, 30)
-            origin = f"append {record}" if top > 40 else ""
-            yield Box(f"{title} {line}", *frame, (line,), tone, _SMALL, is_gone=is_gone, hue=hue, origin=origin)
+    yield from _draw_log(scale, moments, record, Tone.LIVE)
+    state, _, members = moment.loaded.partition(": ")
+    style: dict[str, Any] = {"tone": Tone.LIVE, "size": _SMALL, "origin": f"append {record}", "delay": 0.3}
+    yield Box("loaded state", _LEFT, _STATE_TOP, _WIDTH, _ROW_HEIGHT, (state,), **style)
+    for line in members.split(", "):
+        for name in (name for name in MEMBERS if name in line):
+            yield Box(f"loaded {name}", _LEFT, _TOPS[name], _WIDTH, _ROW_HEIGHT, (line,), hue=_HUES[name], **style)
 
 
 def _draw_lane(scale: _Scale, number: int, moments: list[Moment], phases: Sequence[str]) -> Iterator[Mark]:
     """A member's lane has what it does, and below it its signs of life, each of which starts its session again."""
     name = MEMBERS[number]
     top = _LANE_TOPS[number]
-    yield Box(f"name {name}", _EDGE, top + 6, 10, 10, hue=_HUES[name], is_solid=True)
-    yield Label(f"words {name}", _EDGE + 15, top + 15, name, is_bold=True)
     status = _name_status(number, moments)
     yield Label(f"status {name}", _EDGE, top + 34, status, tone=Tone.MUTED, size=_SMALL, delay=_CHANGED_S)
-    for span in scale.list_spans(phases):
-        phase = span.words
-        is_reader = phase[:1].isdecimal()
-        words = (f"reads {phase}", phase, phase.split()[-1]) if is_reader else (phase, *_SHORTER.get(phase, ()))
-        tone = {"dead": Tone.ERROR, "joined": Tone.MUTED}.get(phase, Tone.PLAIN if is_reader else Tone.WAIT)
-        style: dict[str, Any] = {"is_gone": phase == "dead", "hue": _HUES[name] if is_reader else "", "tone": tone}
-        if phase:
-            yield scale.draw_bar(name, span, top, words, **style)
+    yield from _draw_bars(scale, name, phases)
     yield from _draw_session(scale, number, moments, is_dead=phases[-1] == "dead")
     if moments[-1].action.startswith(f"{name} dies"):
         yield Box("death", scale.now_x + 4, top, 44, _ROW_HEIGHT, ("dies",), Tone.ERROR, is_bold=True)
+
+
+def _draw_bars(scale: _Scale, name: str, phases: Sequence[str]) -> Iterator[Box]:
+    for span in scale.list_spans(phases):
+        phase = span.words
+        is_reader = phase[:1].isdecimal()
+        tone = {"dead": Tone.ERROR, "joined": Tone.MUTED}.get(phase, Tone.PLAIN if is_reader else Tone.WAIT)
+        style: dict[str, Any] = {"is_gone": phase == "dead", "hue": _HUES[name] if is_reader else "", "tone": tone}
+        if phase:
+            yield scale.draw_bar(name, span, _TOPS[name], [phase], **style)
 
 
 def _draw_session(scale: _Scale, number: int, moments: list[Moment], *, is_dead: bool) -> Iterator[Mark]:
@@ -363,9 +379,9 @@ def _find_phase(number: int, moment: Moment, before: str) -> str:
             return answer.rpartition("orders ")[2]
     if lane.status in _WAITS:
         return _WAITS[lane.status]
-    if before == "waits for others" or (event.client == name and event.request.startswith("JoinGroup as")):
+    if before == "join" or (event.client == name and event.request.startswith("JoinGroup as")):
         return "joined"
-    return "" if before == "waits for leader" else before
+    return "" if before == "sync" else before
 
 
 def _name_status(number: int, moments: list[Moment]) -> str:
@@ -376,40 +392,55 @@ def _name_status(number: int, moments: list[Moment]) -> str:
     return f"{lane.status} at {end_s:g} s"
 
 
-def _draw_messages(scale: _Scale, events: Sequence[Event]) -> Iterator[Mark]:
-    """The request goes down to the coordinator, and each response up to the member that waits for it."""
-    event = events[-1]
+def _list_messages(event: Event) -> Iterator[tuple[str, str, bool]]:
+    """Yield the client and the words of the request, and then of the responses, which may be late ones."""
     answers = [(late.partition("'")[0], late.partition(" → ")[2]) for late in event.late_responses]
-    chips = []
     if event.client:
-        verb = event.request.split()[0].removesuffix(",").removesuffix("Group").removeprefix("Offset").lower()
-        chips = [("request", event.client, "assign ↓" if "assignments" in event.request else f"{verb} ↓")]
-        answers = [(event.client, event.response), *answers]
+        verb = event.request.split()[0].removesuffix(",")
+        words = "assign" if "assignments" in event.request else verb.removesuffix("Group").lower()
+        yield event.client, _VERBS.get(verb, words), True
+        answers.insert(0, (event.client, event.response))
     for client, response in answers:
         words = response.partition(",")[0]
-        chips.append((f"answer {client}", client, f"↑ {_ANSWERS.get(words, words)}"))
-    widths = [measure_text(words, _SMALL) / _SQUEEZE + 6 for _, _, words in chips]
-    # The chips before go at once, so no new one has the place of one of them.
-    left = min(max(scale.now_x - sum(widths[:1]), _LEFT), WIDTH - sum(widths) - 4 * len(widths)) + len(events) % 2 / 10
-    for (key, client, words), width in zip(chips, widths, strict=True):
-        style: dict[str, Any] = {"origin": "coordinator", "delay": _ANSWERED_S}
-        style |= {"origin": f"name {client}", "delay": 0} if key == "request" else {}
-        style |= {"hue": _HUES.get(client, ""), "is_dashed": "✗" in words}
-        yield Box(f"{key} {len(events)}", left, _WIRE_TOP, width, 20, (words,), Tone.NEW, _SMALL, **style)
-        left += width + 4
+        if client in MEMBERS and words != "waits":
+            yield client, _ANSWERS.get(words, words), False
+
+
+def _draw_messages(scale: _Scale, messages: Sequence[tuple[str, str, bool]], count: int) -> Iterator[Mark]:
+    """A request goes down from its member's lane to the coordinator, and a response up to the lane of its member."""
+    boxes = []
+    for number, (client, words, is_request) in enumerate(messages):
+        width = measure_text(words, _SMALL) + 10
+        # The messages before go at once, so no new one has the place of one of them.
+        left = min(scale.now_x + 8, WIDTH - width - 1) + count % 2 / 10
+        lane = _TOPS.get(client, _PARTITIONS_TOP + 44)
+        x = left + 9 + 12 * number
+        ends = (x, lane + _ROW_HEIGHT, x, _STATE_TOP) if is_request else (x, _STATE_TOP, x, lane + _ROW_HEIGHT)
+        delay = _ASKED_S if is_request else _ANSWERED_S
+        yield Arrow(f"way {number} {count}", *ends, Tone.NEW, delay=delay)
+        origin = f"now {client if is_request else 'coordinator'}"
+        style: dict[str, Any] = {"hue": _HUES.get(client, ""), "is_dashed": "✗" in words, "is_bold": True}
+        frame = (left, (_STATE_TOP if is_request else lane) + 1, width, 20)
+        style |= {"origin": origin, "delay": delay}
+        key = f"{'request' if is_request else 'answer'} {client} {count}"
+        boxes.append(Box(key, *frame, (words,), Tone.NEW, _SMALL, **style))
+    yield from boxes
 
 
 def _has_appended(moments: list[Moment]) -> bool:
     return len(moments) == 1 or len(moments[-2].written) < len(moments[-1].written)
 
 
-def _draw_log(moment: Moment, told: int, tone: Tone, origin: str = "") -> Iterator[Mark]:
-    """One record has words. The others are only counted. A new one comes from the request that it was written for."""
-    yield Label("log title", _EDGE, _LOG_TOP + 14, "the log", size=13, is_bold=True, keeps_width=True)
-    x = float(_LEFT)
-    for number, lines in enumerate(moment.written):
-        words = (": ".join(lines),) if number == told else ()
-        width = measure_text(words[0], 12) + 12 if words else 10
-        style: dict[str, Any] = {"tone": tone, "is_bold": True, "origin": origin, "delay": _ANSWERED_S} if words else {}
-        yield Box(f"append {number}", x, _LOG_TOP, width, 20, words, **style)
-        x += width + 3
+def _draw_log(scale: _Scale, moments: list[Moment], told: int, tone: Tone) -> Iterator[Mark]:
+    """Each record is at its second. A new one falls from the coordinator. One has words."""
+    for number, lines in enumerate(moments[-1].written):
+        x = scale.find_x(next(moment.time_s for moment in moments if len(moment.written) > number))
+        style: dict[str, Any] = {}
+        if number == told:
+            style = {"tone": tone, "is_solid": True, "origin": "now coordinator", "delay": _ANSWERED_S}
+            is_left = x < WIDTH - 140
+            place = (x if is_left else x + _NOW, _LOG_TOP + 34, ": ".join(lines), "start" if is_left else "end")
+            if tone is Tone.LIVE:
+                yield Arrow("load", x + 4, _LOG_TOP - 2, x + 4, _STATE_TOP + _ROW_HEIGHT + 1, tone)
+            yield Label(f"record {number}", *place, tone, is_bold=True, delay=_CHANGED_S)
+        yield Box(f"append {number}", x, _LOG_TOP, _NOW, 20, **style)

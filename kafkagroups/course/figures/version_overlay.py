@@ -17,7 +17,7 @@ from kafkagroups.course.lesson_folders import find_data
 from kafkagroups.course.log_lines import read_record
 from kafkagroups.errors import InvalidRecord
 from kafkagroups.records.releases import DEFAULT_DIALECT, Dialect, dialect
-from kafkagroups.records.serde import VERSION_BYTES, Record, decode
+from kafkagroups.records.serde import VERSION_BYTES, decode
 from kafkagroups.records.spans import Span, annotate, split_before_error
 from kafkagroups.records.written_versions import describe_writers, writers_of
 
@@ -25,6 +25,7 @@ _LEFT = 7
 _SIZE = 11
 _BLOCK_HEIGHT = 30
 _TOP = 26
+_HEAD = 22
 _ROW_HEIGHT = 102
 _RESULT_WIDTH = 200
 _OFFSET_OF_COMMIT = {"1.0.1": 37, "3.9.2": 37, "4.3.1": 38}
@@ -73,7 +74,7 @@ class Reader:
 
 
 READERS = (
-    Reader("reads the version, then the fields (Kafka 4.3.1)"),
+    Reader("Kafka 4.3.1: reads the version first"),
     Reader("ignores the version, expects version 1", 1),
     Reader("ignores the version, expects version 3", 3),
     Reader("ignores the version, expects version 4", 4),
@@ -99,8 +100,8 @@ class VersionOverlay(Figure):
         def draw(number: int, cut: int) -> Scene:
             return _draw(records, READERS[number], readings[number], cut)
 
-        height = _ROW_HEIGHT * len(records) + 2
-        narrow = tuple(chain.from_iterable(map(_narrow_row, range(len(records)), records)))
+        height = _HEAD + _ROW_HEIGHT * len(records) + 2
+        narrow = (Part(0, 0, WIDTH, _HEAD, (0, 0), 0.6), *chain(*map(_narrow_row, range(len(records)), records)))
         title = "One commit in different value versions"
         super().__init__(Content.draw(title, height, controls, draw, narrow=narrow, has_bytes=True))
 
@@ -109,8 +110,8 @@ def _narrow_row(number: int, record: _Pair) -> Iterator[Part]:
     """Yield the parts of a row in a narrow column: its title, the result and the writers, and below each other the
     columns up to the metadata, and the metadata and those behind them.
     """
-    top = number * _ROW_HEIGHT
-    place = number * (_ROW_HEIGHT + 20 + _BLOCKS_HEIGHT)
+    top = _HEAD + number * _ROW_HEIGHT
+    place = _HEAD + number * (_ROW_HEIGHT + 20 + _BLOCKS_HEIGHT)
     columns = _list_columns(read_value(Reader(""), *record))
     fold = next(x for x, _, fields in columns if find_name(fields[0]) == "metadata")
     middle = top + _TOP - 2
@@ -139,22 +140,26 @@ def read_value(reader: Reader, key: bytes | None, value: bytes | None) -> Readin
 
 
 def _draw(records: Sequence[_Pair], reader: Reader, readings: Sequence[Reading], cut: int) -> Scene:
-    marks: list[Mark] = []
+    who = f"the reader {re.split(', |: ', reader.words)[-1]}"
+    marks: list[Mark] = [Label("reader", _LEFT, 14, who, tone=Tone.NEW, is_bold=True, keeps_width=True)]
     text = []
     results = []
+    bad = 0
     told = []
     for number, ((key, value), reading) in enumerate(zip(records, readings, strict=True)):
         assert value is not None
         record = decode(key, value)
-        y = number * _ROW_HEIGHT
+        y = _HEAD + number * _ROW_HEIGHT
         title = f"version {record.value_version}"
         first, _, last = describe_writers([writers_of(record)]).partition(" – ")
         writers = f"written by Kafka {first} to {last}" if last else f"written by Kafka {first} and newer"
         written = read_value(Reader(""), key, value)
         sides = _find_sides(written)
-        marks += _draw_written(number, y + _TOP, record, value, written)
         fields = _list_shown(reading)
+        end = fields[:cut][-1].end if fields[:cut] else 0
+        marks += _draw_written(number, y + _TOP, value, written, end)
         wrong = _find_wrong(written, reading)
+        bad += not wrong.isdisjoint(map(find_name, fields[:cut])) or (cut > len(fields) and reading.error is not None)
         tone = Tone.MUTED
         result = f"{len(value)} bytes"
         if is_done := cut >= _find_end(reading):
@@ -173,17 +178,17 @@ def _draw(records: Sequence[_Pair], reader: Reader, readings: Sequence[Reading],
         marks += boxes
         text += [f"{title} {find_name(field)}: {box.lines[1]}" for field, box in zip(fields, boxes, strict=False)]
         if is_done:
-            marks += _draw_rest(number, read_y, len(value), sides, reading)
+            marks += _draw_rest(number, read_y, value, sides, reading)
         if is_done and reading.error is not None:
             text.append(f"{title} refused: {reading.error}")
         told += [f"{title.capitalize()}{words}" for words in _tell_cut(sides, reading, wrong, cut)]
-        x = sides[fields[:cut][-1].end - 1][1] if fields[:cut] else _LEFT
+        x = sides[end - 1][1] if end else _LEFT
         marks.append(Box(f"cut {number}", x - 1, read_y - 4, 2, _BLOCK_HEIGHT + 6, tone=Tone.NEW, is_solid=True))
     if len(results) < len(records):
-        refused = sum(reading.error is not None for _, reading, _ in results)
-        so_far = f"{len(records) - refused} of {len(records)} versions are read so far"
-        question = Line(so_far if cut else "Where does each field begin?")
-        line = Line(told[0], Tone.ERROR) if told else question
+        words = f"The first {format_count(cut, 'field')} fit in every version"
+        if bad:
+            words = next(iter(told), f"{bad} of {len(records)} versions are misread or refused so far")
+        line = Line(words if cut else "Where does each field begin?", Tone.ERROR if bad else Tone.PLAIN)
         return Scene(tuple(marks), _DURING if cut else _BEFORE, tuple(text), lines=(line,))
     return Scene(tuple(marks), _make_caption(reader, results), tuple(text), lines=(_conclude(results),))
 
@@ -235,13 +240,15 @@ def _find_sides(written: Reading) -> _Sides:
     return sides
 
 
-def _draw_written(number: int, y: float, record: Record, value: bytes, written: Reading) -> Iterator[Mark]:
+def _draw_written(number: int, y: float, value: bytes, written: Reading, end: int) -> Iterator[Mark]:
+    """Yield the bytes of a value. Those that the reader has read are faded."""
     for x, width, fields in _list_columns(written):
         name = find_name(fields[0])
         words = "tag: topic id" if name == "tagged fields" else _WORDS.get(name, name)
         data = value[fields[0].start : fields[-1].end]
         hex_text = data.hex() if len(data) <= 6 else f"{data[:2].hex()}…{data[-3:].hex()}"
-        yield Box(f"written {number} {name}", x, y, width, _BLOCK_HEIGHT, (words, hex_text), size=_SIZE)
+        tone = Tone.DEAD if fields[-1].end <= end else Tone.PLAIN
+        yield Box(f"written {number} {name}", x, y, width, _BLOCK_HEIGHT, (words, hex_text), tone, _SIZE)
 
 
 def _draw_fields(number: int, y: float, sides: _Sides, fields: Sequence[Span], wrong: set[str]) -> Iterator[Box]:
@@ -256,26 +263,39 @@ def _draw_fields(number: int, y: float, sides: _Sides, fields: Sequence[Span], w
         words = sign + _WORDS.get(name, name)
         if measure_text(words, _SIZE) > width:
             words = sign.strip()
-        lines = (words, shorten(field.text, int(width / measure_text("0", _SIZE))))
+        lines = (words, shorten(field.text, int((width - 14) / measure_text("0", _SIZE))))
         # A block comes from the bytes above it.
         style: dict[str, Any] = {"is_dashed": is_wrong, "origin": f"written {number} {sides[field.start][2]}"}
         yield Box(f"read {number} {name}", x, y, width, _BLOCK_HEIGHT, lines, tone, _SIZE, **style)
 
 
-def _draw_rest(number: int, y: float, size: int, sides: _Sides, reading: Reading) -> Iterator[Mark]:
-    """Yield the bytes that a reader did not read, or refused."""
+def _draw_rest(number: int, y: float, value: bytes, sides: _Sides, reading: Reading) -> Iterator[Mark]:
+    """Yield the bytes that a reader did not read, or refused, and those that it took for a length."""
     end = max((field.end for field in reading.spans), default=0)
+    size = len(value)
     if end == size and reading.error is None:
         return
     x, width = _find_block(sides, end, size)
+    style: dict[str, Any] = {"tone": Tone.DEAD, "size": _SIZE, "is_dashed": True}
     rest = fit_words(width - 6, _SIZE, "not read", "…")
-    tone = Tone.DEAD
     if reading.error is not None:
+        style |= {"tone": Tone.ERROR, "origin": f"marked {number}", "delay": 0.3}
         words = _ERROR_SIGN + reading.error
+        fold = next(left for left, _, name in sides.values() if name == "metadata")
+        if reading.error.startswith("length"):
+            # Up to version 3, two bytes have the length.
+            last = end + 1 + (int(reading.error.split()[1].strip(",")) > 255)
+            taken = value[end:last].hex()
+            words = f"{_ERROR_SIGN}{taken} gives {reading.error}"
+            left, marked = _find_block(sides, end, last)
+            yield Box(f"marked {number}", left, y - 19, marked, 15, (taken,), Tone.ERROR, _SIZE)
+            if x < fold:
+                first = fit_words(fold - x, _SIZE, "✗ length", "length")
+                yield Box(f"rest {number} first", x, y, fold - x, _BLOCK_HEIGHT, first, **style)
+                x, width = fold, x + width - fold
         most = min(int((width - 12) / measure_text("0", _SIZE)), len(words) // 2 + 5)
         rest = fit_words(width - 4, _SIZE, words) or tuple(wrap(words, most))
-        tone = Tone.ERROR
-    yield Box(f"rest {number}", x, y, width, _BLOCK_HEIGHT, rest, tone, _SIZE, is_dashed=True)
+    yield Box(f"rest {number}", x, y, width, _BLOCK_HEIGHT, rest, **style)
 
 
 def _list_shown(reading: Reading) -> list[Span]:

@@ -305,7 +305,8 @@ def _draw_chips(coordinator: _Coordinator, memory: _Memory, before: _Memory, ste
 def _draw_end(chip: Box, sign: str, tone: Tone, step: int) -> Box:
     """Return what flies from a marker to the offset that it ends, which then changes."""
     key = f"{chip.key.partition(' ')[0]} {_LOG[step - 1].word}"
-    return Box(key, chip.x + 10, chip.y + 3, 18, 18, (sign,), tone, 11, origin=f"cell {step - 1}", delay=chip.delay - 0.15)
+    frame = (chip.x + 10, chip.y + 3, 18, 18, (sign,))
+    return Box(key, *frame, tone, 11, origin=f"cell {step - 1}", delay=chip.delay - 0.15)
 
 
 def _draw_tape(step: int, new: _Memory, *, is_broken: bool) -> Iterator[Mark]:

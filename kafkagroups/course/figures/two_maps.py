@@ -147,7 +147,8 @@ def _draw_comparison(state: _State, before: _State, last: SmallRecord) -> Iterat
     if last.ends is ControlType.COMMIT and before.counts is not None and last.producer not in state.waits:
         waited = before.waits.get(last.producer, before.counts)
         words = f"{waited} {'<' if waited < before.counts else '>'} {before.counts}"
-        yield Label(f"compared {words}", 325, _COUNTS_TOP + 24, words, "middle", Tone.NEW, 13, is_bold=True, delay=_DELAY)
+        frame = (325, _COUNTS_TOP + 24, words, "middle", Tone.NEW, 13)
+        yield Label(f"compared {words}", *frame, is_bold=True, delay=_DELAY)
 
 
 def _draw_value(

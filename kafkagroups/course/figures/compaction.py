@@ -133,8 +133,8 @@ def _draw(step: int, passes: list[CleanerPass], active_start: int, is_open: bool
             words = _name_results(results, each.log_after)
             verdicts += _draw_verdicts(row, entries, results, words, each.end_offset)
             verdicts.append(_draw_head(row, each.end_offset))
-            told = [f"{offset} {_name_entry(entries[offset])}: {words[offset]}" for offset in present]
-            text += told if row == step - 1 else [f"{_STEPS[row + 1]}: {', '.join(told).replace(':', '')}"]
+            name = "" if row == step - 1 else f"{_STEPS[row + 1]}, "
+            text += [f"{name}{offset} {_name_entry(entries[offset])}: {words[offset]}" for offset in present]
         for offset in present:
             record = _draw_record(min(row, step), row, offset, entries[offset])
             style: dict[str, Any] = {"delay": _find_delay(offset, passes[row - 1].end_offset)}
@@ -220,7 +220,7 @@ def _draw_heroes(entries: list[SmallRecord], step: int) -> Iterator[Mark]:
     """The tombstone and the marker, which wait, are in columns that stand out in all passes."""
     for row, offset in product(range(step + 1), range(len(entries))):
         if entries[offset].value is None:
-            frame = (_find_left(offset) - 4, _find_top(row) - 8, _CELL_WIDTH + 8, 42)
+            frame = (_find_left(offset) - 4, _find_top(row) - 8, _CELL_WIDTH + 8, 38)
             yield Box(f"column {row} {offset}", *frame, tone=Tone.MUTED)
 
 

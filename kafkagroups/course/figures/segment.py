@@ -130,10 +130,10 @@ class Segment(Figure):
             for x, name, words in ((4, "byte", str(batch.position)), (_OFFSET_LEFT, "offset", _list_offsets(batch))):
                 marks.append(Label(f"{name} {number}", x, y + 16, words, size=11, delay=fall))
             if broken and is_broken:
-                left = _find_byte(broken.position - batch.position, scale) - 6.5
-                marks.append(Box("broken", left, y + 4, 13, 15, ("✗",), Tone.ERROR, 12, is_bold=True, delay=fall))
-            told = result or f"its checksum covers the bytes from {batch.position + CRC_FROM}"
-            text.append(f"{_format_offsets(batch)} at byte {batch.position}: {told}")
+                left = _find_byte(broken.position - batch.position, scale) - 6
+                marks.append(Box("broken", left, y + 4, 12, 15, ("✗",), Tone.ERROR, 12, is_bold=True, delay=fall))
+            told = f": {result}" if result else f", covered by its checksum from byte {batch.position + CRC_FROM}"
+            text.append(f"{_format_offsets(batch)} at byte {batch.position}{told}")
         if broken:
             text.append(f"broken byte: {broken.position}")
         if moment == 2 and recovery.reason:

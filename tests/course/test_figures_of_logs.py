@@ -99,8 +99,8 @@ def test_a_pass_keeps_the_newest_record_of_each_key():
 
 def test_a_tombstone_and_a_marker_wait_for_their_horizon():
     """KIP-534: a tombstone's day begins with the first pass, a marker's day when its transaction has no records."""
-    assert [read_pass(step, 0, 0).get(4) for step in (1, 2, 3)] == ["until 24", "removed", None]
-    assert [read_pass(step, 0, 0).get(7) for step in (1, 2, 3)] == ["needed", "until 49", "removed"]
+    assert [read_pass(step, 0, 0).get(4) for step in (1, 2, 3)] == ["until hour 24", "removed", None]
+    assert [read_pass(step, 0, 0).get(7) for step in (1, 2, 3)] == ["needed", "until hour 49", "removed"]
 
 
 def test_an_open_transaction_stops_every_pass():

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, product
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kafkagroups import CleanerConfig, compact
 from kafkagroups.course.cleaner_passes import CleanerPass, find_results, read_horizons
@@ -25,10 +25,10 @@ _RIGHT = 554
 _PITCH = 30.4
 _CELL_WIDTH = 28
 _CELL_HEIGHT = 26
-_HEIGHT = 336
-_SECONDS_PER_RECORD = 0.04
-_SECONDS_BEFORE_NEW = 0.3
-"""How much later than marks that move new ones come."""
+_HEIGHT = 346
+_SECONDS_OF_A_MOVE = 0.5
+_SECONDS_OF_A_PASS = 0.8
+"""How long the head takes to the end of its pass."""
 _PASS_HOURS = (0, 25, 50)
 _ACTIVE_STARTS = (16, 8)
 
@@ -56,17 +56,19 @@ class _Result(NamedTuple):
     word: str
     tone: Tone = Tone.DEAD
     sentence: str = ""
+    headline: str = ""
 
 
 _PASSED = "The delete horizon of the {} has passed, so the pass removes it."
+_DATED = "The marker has no records any more: its delete horizon is set."
 _RESULTS = {
     "value kept": _Result("kept", Tone.LIVE),
     "value gone": _Result("replaced"),
-    "tombstone waits": _Result("until", Tone.WAIT, "The tombstone waits for a day."),
-    "tombstone gone": _Result("removed", sentence=_PASSED.format("tombstone")),
+    "tombstone waits": _Result("until", Tone.WAIT, "The tombstone waits for a day.", "the tombstone waits"),
+    "tombstone gone": _Result("removed", Tone.DEAD, _PASSED.format("tombstone"), "the tombstone goes"),
     "marker kept": _Result("needed", Tone.WAIT, "The marker stays, because its transaction still had records."),
-    "marker waits": _Result("until", Tone.WAIT, "The marker has no records any more: its delete horizon is set."),
-    "marker gone": _Result("removed", sentence=_PASSED.format("marker")),
+    "marker waits": _Result("until", Tone.WAIT, _DATED, "the marker gets its date"),
+    "marker gone": _Result("removed", Tone.DEAD, _PASSED.format("marker"), "the marker goes"),
     "unchanged": _Result("not read", Tone.MUTED),
 }
 _OPEN = "The transaction is open, so the pass ends at the segment with its first record, which begins at 4."
@@ -120,30 +122,47 @@ def _draw(step: int, passes: list[CleanerPass], active_start: int, is_open: bool
     entries = list_entries(is_open)
     logs = [passes[0].log_before, *(each.log_after for each in passes)]
     rows = [[record.offset for batch in open_log(log) for record in batch.records] for log in logs]
-    marks: list[Mark] = [*_draw_heroes(entries), *_draw_frame(active_start)]
+    marks: list[Mark] = [*_draw_heroes(entries, step), *_draw_frame(active_start, step)]
+    text = [f"step: {_STEPS[step]}", f"records in the log: {_count(rows[step])}"]
     results: dict[int, str] = {}
+    verdicts: list[Mark] = []
     for row, present in enumerate(rows[: step + 2]):
+        if row < step:
+            each = passes[row]
+            results = find_results(each)
+            words = _name_results(results, each.log_after)
+            verdicts += _draw_verdicts(row, entries, results, words, each.end_offset)
+            verdicts.append(_draw_head(row, each.end_offset))
+            name = "" if row == step - 1 else f"{_STEPS[row + 1]}, "
+            text += [f"{name}{offset} {_name_entry(entries[offset])}: {words[offset]}" for offset in present]
         for offset in present:
             record = _draw_record(min(row, step), row, offset, entries[offset])
-            marks.append(replace(record, delay=_SECONDS_PER_RECORD * min(offset, passes[row - 1].end_offset)))
+            style: dict[str, Any] = {"delay": _find_delay(offset, passes[row - 1].end_offset)}
+            if row < step - 1:
+                style = {"hue": "", "tone": Tone.MUTED}
+            elif row < step and results[offset] == "value kept":
+                style = {"tone": Tone.LIVE, "delay": -_SECONDS_OF_A_MOVE}
+            marks.append(replace(record, **style))
         if row <= step:
             marks += _draw_row(logs[row], row)
-    for row, each in enumerate(passes[:step]):
-        results = find_results(each)
-        words = _name_results(results, each.log_after)
-        marks += _draw_verdicts(row, entries, results, words)
-        marks.append(_draw_head(row, each.end_offset))
+    marks += verdicts
     if step < len(passes):
         marks.append(_draw_head(step, 0))
     marks += _draw_titles(rows[: step + 1])
-    text = [f"step: {_STEPS[step]}", f"records in the log: {_count(rows[step])}"]
     if step:
         text.append(f"the pass ends at: {passes[step - 1].end_offset}")
-        text += [f"{offset} {_name_entry(entries[offset])}: {words[offset]}" for offset in rows[step - 1]]
     else:
         text += [f"record {offset}: {_name_entry(entry)}" for offset, entry in enumerate(entries)]
-    line = Line(f"{_STEPS[step].capitalize()}: {_count(rows[step])}{' remain' if step else ' records'}")
+    line = Line(_name_step(step, results))
     return Scene(tuple(marks), _explain(step, results, is_open), tuple(text), lines=(line,))
+
+
+def _name_step(step: int, results: dict[int, str]) -> str:
+    if step == 0:
+        return f"Before pass 1: {len(_LOG)} records of four keys"
+    gone = list(results.values()).count("value gone")
+    changes = [words for result in results.values() if (words := _RESULTS[result].headline)]
+    return f"Pass {step}: {', '.join([f'{gone} replaced'] * bool(gone) + changes) or 'nothing goes'}"
 
 
 def _count(present: list[int]) -> str:
@@ -157,7 +176,7 @@ def _name_results(results: dict[int, str], log_after: Path) -> dict[int, str]:
         words[offset] = _RESULTS[result].word
         horizon = horizons.get(offset)
         if result.endswith("waits") and horizon is not None:
-            words[offset] += f" {(horizon - START_MS) // HOUR_MS}"
+            words[offset] += f" hour {(horizon - START_MS) // HOUR_MS}"
     return words
 
 
@@ -189,24 +208,29 @@ def _find_left(offset: float) -> float:
 
 
 def _find_top(row: int) -> float:
-    return 70 + row * 78
+    return 68 + row * 82
 
 
-def _draw_heroes(entries: list[SmallRecord]) -> Iterator[Mark]:
+def _find_delay(offset: int, end: int) -> float:
+    """Return when the head passes a record."""
+    return _SECONDS_OF_A_PASS * min(offset / end, 1)
+
+
+def _draw_heroes(entries: list[SmallRecord], step: int) -> Iterator[Mark]:
     """The tombstone and the marker, which wait, are in columns that stand out in all passes."""
-    for offset, entry in enumerate(entries):
-        if entry.value is None:
-            frame = (_find_left(offset) - 4, 36, _CELL_WIDTH + 8, _HEIGHT - 44)
-            yield Box(f"column {offset}", *frame, tone=Tone.MUTED)
+    for row, offset in product(range(step + 1), range(len(entries))):
+        if entries[offset].value is None:
+            frame = (_find_left(offset) - 4, _find_top(row) - 8, _CELL_WIDTH + 8, 38)
+            yield Box(f"column {row} {offset}", *frame, tone=Tone.MUTED)
 
 
-def _draw_frame(active_start: int) -> Iterator[Mark]:
+def _draw_frame(active_start: int, step: int) -> Iterator[Mark]:
     yield Label("active words", _RIGHT, 12, "active segment", "end", Tone.MUTED, 11)
     yield Arrow("active", _find_left(active_start), 18, _RIGHT, 18, has_head=False)
     for offset in range(0, len(_LOG), 2):
         x = _find_left(offset) + _CELL_WIDTH / 2
         yield Label(f"offset {offset}", x, 32, str(offset), "middle", Tone.MUTED, 11)
-    for row in range(len(_STEPS)):
+    for row in range(step + 1):
         middle = _find_top(row) + _CELL_HEIGHT / 2
         yield Arrow(f"tape {row}", _LEFT, middle, _RIGHT, middle, Tone.MUTED, has_head=False)
 
@@ -214,13 +238,15 @@ def _draw_frame(active_start: int) -> Iterator[Mark]:
 def _draw_titles(rows: list[list[int]]) -> Iterator[Mark]:
     for row, step in enumerate(_STEPS):
         words = " · ".join([step, *map(_count, rows[row : row + 1])])
-        delay = _SECONDS_PER_RECORD * len(_LOG) * bool(row)
-        yield Label(f"title {row}", _LEFT, _find_top(row) - 20, words, is_bold=True, delay=delay)
+        is_done = row < len(rows)
+        style: dict[str, Any] = {"tone": Tone.PLAIN if is_done else Tone.MUTED, "is_bold": is_done}
+        delay = _SECONDS_OF_A_PASS * bool(row)
+        yield Label(f"title {row}", _LEFT + 6, _find_top(row) - 13, words, delay=delay, **style)
 
 
 def _draw_row(log: Path, row: int) -> Iterator[Mark]:
     y = _find_top(row)
-    delay = _SECONDS_PER_RECORD * len(_LOG) * bool(row)
+    delay = _SECONDS_OF_A_PASS * bool(row)
     for base in sorted(int(path.stem) for path in log.glob("*.log")):
         if base:
             x = _find_left(base) - 1.6
@@ -235,22 +261,27 @@ def _draw_record(place: int, row: int, offset: int, entry: SmallRecord) -> Box:
 
 
 def _draw_head(row: int, offset: int) -> Arrow:
+    """The head of the next pass comes when the pass before it is at its end."""
     x = _find_left(offset) - 2
     y = _find_top(row)
-    return Arrow(f"head {row}", x, y - 17, x, y - 1, Tone.NEW, duration=_SECONDS_PER_RECORD * offset)
+    delay = 0 if offset else _SECONDS_OF_A_PASS
+    return Arrow(f"head {row}", x, y - 17, x, y - 1, Tone.NEW, delay=delay, duration=0.3 * bool(offset))
 
 
-def _draw_verdicts(row: int, log: list[SmallRecord], results: dict[int, str], words: dict[int, str]) -> Iterator[Mark]:
+def _draw_verdicts(
+    row: int, log: list[SmallRecord], results: dict[int, str], words: dict[int, str], end: int
+) -> Iterator[Mark]:
     """Yield what the pass decides, each when its head passes: a hatched box for what it leaves out, or a word."""
     for word, run in groupby(results, words.__getitem__):
         offsets = list(run)
-        delay = max(0, _SECONDS_PER_RECORD * offsets[0] - _SECONDS_BEFORE_NEW)
-        tone = _RESULTS[results[offsets[0]]].tone
-        if not results[offsets[0]].endswith("gone"):
+        result = results[offsets[0]]
+        tone = _RESULTS[result].tone
+        if not result.endswith("gone"):
             x = (_find_left(offsets[0]) + _find_left(offsets[-1]) + _CELL_WIDTH) / 2
-            yield Label(f"result {row} {offsets[0]}", x, _find_top(row) + 40, word, "middle", tone, delay=delay)
+            delay = _find_delay(offsets[0], end) - _SECONDS_OF_A_MOVE
+            yield Label(f"result {row} {offsets[0]}", x, _find_top(row) + 40, word, "middle", tone, 11, delay=delay)
             continue
         for offset in offsets:
-            delay = max(0, _SECONDS_PER_RECORD * offset - _SECONDS_BEFORE_NEW)
             box = _draw_record(row, row, offset, log[offset])
+            delay = _find_delay(offset, end) - _SECONDS_OF_A_MOVE
             yield replace(box, key=f"gone {row} {offset}", is_gone=True, tone=tone, delay=delay)

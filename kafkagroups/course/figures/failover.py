@@ -9,7 +9,7 @@ from typing import Any
 from kafkagroups.coordinator import Errors, GroupCoordinator, TopicPartition
 from kafkagroups.course.broker import start_broker
 from kafkagroups.course.figures.figure import Content, Control, Figure, squeeze_right
-from kafkagroups.course.figures.marks import Arrow, Box, Label, Line, Mark, Scene, Tone
+from kafkagroups.course.figures.marks import KEY, Arrow, Box, Label, Line, Mark, Scene, Tone
 from kafkagroups.course.lesson_folders import find_data
 
 _COLUMN_WIDTH = 176
@@ -17,6 +17,9 @@ _COLUMN_LEFTS = (10, 192, 374)
 _PARTITION_OF_OFFSETS = 9
 _BEFORE = -0.75
 """The delay of what changes before anything moves: first the state of a broker, then what follows from it."""
+_LOADED = -0.15
+"""A broker says that it is the leader when the last offset is in its memory, and then the question comes."""
+_LEGEND = (Box("an offset in memory", *KEY, tone=Tone.LIVE, is_solid=True),)
 _ORDERS_0 = TopicPartition("orders", 0)
 
 
@@ -35,7 +38,7 @@ _PHASES = {
 }
 _TONES = {"leader": Tone.LIVE, "follower": Tone.MUTED, "loading": Tone.WAIT, "dead": Tone.DEAD}
 _MEANINGS = {
-    "no connection": "No answer comes. So next, the client asks any other broker who the group's coordinator is.",
+    "no connection": "No answer comes, so the client asks another broker who coordinates the group.",
     "NOT_COORDINATOR": "This broker does not lead the group's partition. The client asks FindCoordinator again.",
     "COORDINATOR_LOAD_IN_PROGRESS": "The memory is not complete yet. The client waits, and asks the same broker again.",
     "UNSTABLE_OFFSET_COMMIT": "A transaction with this offset is still open. The client waits, and asks again.",
@@ -70,7 +73,7 @@ class Failover(Figure):
             return _draw(phase, sizes[phase], asked, _QUESTIONS[question][0], answers[phase, asked, question])
 
         title = "A failover of partition 9, and a client that asks"
-        super().__init__(Content.draw(title, 268, controls, draw, narrow=squeeze_right(2, 268, 0.63)))
+        super().__init__(Content.draw(title, 286, controls, draw, legend=_LEGEND, narrow=squeeze_right(2, 286, 0.63)))
 
 
 def _change_state(broker: GroupCoordinator, state: str) -> None:
@@ -116,17 +119,29 @@ def _draw(phase: str, sizes: list[int], asked: int, group: str, answer: str) -> 
         tone = Tone.WAIT
     key = f"{phase} {asked} {group}"
     left = _COLUMN_LEFTS[asked] + 12
+    middle = left + 76
     lost = states[asked] == "dead"
-    asks: dict[str, Any] = {"origin": "question", "is_dashed": lost}
-    tells: dict[str, Any] = {"origin": f"asked {key}", "delay": 0.2, "keeps_width": True}
+    after = 0.2 * (phase == "broker 2 has loaded")
     marks += [
-        Box("client", 4, 220, 552, 44, tone=Tone.MUTED),
-        Label("client title", 14, 239, "client", is_bold=True, keeps_width=True),
-        Label("answer title", 14, 255, "is told", keeps_width=True),
-        Arrow("question", left + 76, 219, left + 76, 191, Tone.NEW, is_dashed=lost),
-        Box(f"asked {key}", left, 156, 152, 24, (f"{group}?",), Tone.NEW, **asks),
-        Box(f"answer {key}", 84, 228, 236, 28, (answer,), tone, is_bold=True, **tells),
+        Box("client", 4, 226, 552, 56, tone=Tone.MUTED),
+        Label("client title", 14, 243, "the client is told", keeps_width=True),
+        Arrow("question", middle, 225, middle, 190, Tone.NEW),
     ]
+    asks: dict[str, Any] = {"origin": f"way {asked}", "is_dashed": lost, "delay": after}
+    tells: dict[str, Any] = {"origin": f"asked {key}", "delay": after + 0.1}
+    marks.append(Box(f"asked {key}", left, 196 if lost else 156, 152, 24, (f"{group}?",), Tone.NEW, **asks))
+    if lost:
+        tells = {"delay": 0.45}
+        marks.append(Box(f"lost {key}", middle - 10, 178, 20, 20, ("✗",), Tone.ERROR, is_bold=True))
+    elif states[asked] == "leader":
+        # The one offset that it finds, or all that it has looked at.
+        frame = (middle - 72, 93, 144, 20) if answer == "offset −1" else (middle - 10, 93, 20, 20)
+        marks.append(Box(f"found {key}", *frame, tone=Tone.NEW, is_hollow=True, delay=after))
+        tells["origin"] = f"found {key}"
+    for number, (each, size) in enumerate(zip(states, sizes, strict=True)):
+        marks += _draw_offsets(number, each, size, max(sizes))
+    width = 236 if len(answer) > 22 else 168
+    marks.append(Box(f"answer {key}", middle - width / 2, 249, width, 26, (answer,), tone, is_bold=True, **tells))
     meaning = _MEANINGS.get(answer, "The leader answers from its memory. It does not read the log.")
     text += [f"group: {group}", f"broker {asked + 1} answers: {answer}"]
     caption = f"{phase[0].upper()}{phase[1:]}. {meaning}"
@@ -142,17 +157,29 @@ def _name_memory(state: str, size: int) -> str:
 def _draw_broker(number: int, state: str, size: int) -> Iterator[Mark]:
     left = _COLUMN_LEFTS[number]
     is_dead = state == "dead"
-    yield Label(f"name {number}", left + _COLUMN_WIDTH / 2, 18, f"broker {number + 1}", "middle", is_bold=True)
+    middle = left + _COLUMN_WIDTH / 2
+    yield Arrow(f"way {number}", middle, 225, middle, 190, Tone.MUTED, has_head=False)
+    yield Label(f"name {number}", middle, 18, f"broker {number + 1}", "middle", is_bold=True)
     style: dict[str, Any] = {"is_dashed": is_dead, "is_gone": is_dead, "choice": ("broker", number + 1)}
-    yield Box(f"frame {number}", left, 26, _COLUMN_WIDTH, 162, tone=_TONES[state], delay=_BEFORE, **style)
-    word = "✗ " * is_dead + state
-    yield Label(f"state {number}", left + _COLUMN_WIDTH / 2, 46, word, "middle", size=13, is_bold=True, delay=_BEFORE)
+    delay = _LOADED if state == "leader" else _BEFORE
+    yield Box(f"frame {number}", left, 26, _COLUMN_WIDTH, 162, tone=_TONES[state], delay=delay, **style)
+    word = {"dead": "✗ dead", "loading": "leader, loading"}.get(state, state)
+    yield Label(f"state {number}", middle, 46, word, "middle", size=13, is_bold=True, delay=delay)
     lines = ("memory", _name_memory(state, size), "")
-    yield Box(f"memory {number}", left + 12, 54, 152, 58, lines, Tone.PAGE, 11, delay=_BEFORE * (state != "leader"))
+    yield Box(f"memory {number}", left + 12, 54, 152, 62, lines, Tone.PAGE, 11, delay=delay)
     tone = Tone.DEAD if is_dead else Tone.PLAIN
-    yield Box(f"log {number}", left + 12, 120, 152, 30, ("log of partition 9",), tone, delay=_BEFORE)
-    for cell in range(3 if state == "loading" else size):
-        style = {"tone": Tone.LIVE, "is_solid": True, "origin": f"log {number}", "delay": 0.05 * cell}
-        if is_dead:
+    frame = (left + 12, 120, 152, 32, ("__consumer_offsets", "partition 9"))
+    yield Box(f"log {number}", *frame, tone, 11, delay=_BEFORE, short="log of part. 9")
+
+
+def _draw_offsets(number: int, state: str, size: int, full: int) -> Iterator[Mark]:
+    for cell in range(full if state == "loading" else size):
+        key = f"cell {number} {cell}"
+        style: dict[str, Any] = {"tone": Tone.LIVE, "is_solid": True, "origin": f"log {number}"}
+        style["delay"] = 0.04 * (cell % 3) - 0.25
+        if state == "dead":
             style = {"tone": Tone.DEAD, "is_hollow": True, "delay": _BEFORE}
-        yield Box(f"cell {number} {cell}", left + 20 + cell * 20, 93, 16, 14, **style)
+        elif state == "loading" and cell > 2:
+            key = f"missing {number} {cell}"
+            style = {"tone": Tone.MUTED, "is_hollow": True, "is_dashed": True}
+        yield Box(key, _COLUMN_LEFTS[number] + 20 + cell * 20, 96, 16, 14, **style)

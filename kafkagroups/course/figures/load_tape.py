@@ -24,8 +24,8 @@ from kafkagroups.records.serde import ControlType, Record
 _LEFT = 4
 _PITCH = 62
 _TILE_WIDTH = 52
-_GROUP_WIDTH = 90
-_OFFSET_WIDTH = 104
+_GROUP_WIDTH = 92
+_OFFSET_WIDTH = 109
 _SIDE_WIDTH = _GROUP_WIDTH + 4 + _OFFSET_WIDTH
 _ROW = 29
 _CHIP_HEIGHT = 24
@@ -42,6 +42,9 @@ _NARROW = (
 _DELAY = 0.4
 """The seconds until the head has come to the record, which then changes the memories."""
 _LEGEND = (DASHED, HATCHED, Box("the two differ", *KEY, ("≠",), Tone.MUTED))
+
+
+_LATE = "It is not pending any more. 3.9.2 builds its groups only at the end of the load."
 
 
 class _Entry(NamedTuple):
@@ -74,7 +77,7 @@ _LOG = (
         "mailer", "mail", 5, "mailer commits 5, which is pending. It is in a transaction, and waits for its marker.", 7
     ),
     _Entry("audit", "till", 8, "audit commits 8, which is pending, too. This is another producer's transaction.", 8),
-    _Entry("", "", None, "producer 7 commits: 5 of mailer counts. It is not pending any more.", 7, ControlType.COMMIT),
+    _Entry("", "", None, f"producer 7 commits: 5 of mailer counts. {_LATE}", 7, ControlType.COMMIT),
     _Entry("", "", None, "producer 8 aborts: 8 of audit is dropped. It was only pending.", 8, ControlType.ABORT),
     _Entry(
         "promo", "ads", None, "a tombstone: 3 of promo is gone. It removes the offset of its key from both memories."
@@ -103,8 +106,8 @@ class _Coordinator(NamedTuple):
     left: float
 
 
-_NEW = _Coordinator("new", "4.3.1", 106)
-_CLASSIC = _Coordinator("classic", "3.9.2", 350)
+_NEW = _Coordinator("new", "4.3.1", 98)
+_CLASSIC = _Coordinator("classic", "3.9.2", 349)
 _MIDDLE = (_NEW.left + _SIDE_WIDTH + _CLASSIC.left) / 2
 
 _Slot = tuple[str, str]
@@ -217,10 +220,11 @@ def _draw(step: int, memories: Mapping[_Coordinator, tuple[_Memory, _Memory]], *
         marks += _draw_chips(coordinator, memory, before, step)
         text += _describe(coordinator.kafka, memory)
     differing = sorted(new.chips.keys() - classic.chips.keys(), key=_sort)
-    marks += [_draw_sign(group, _find_row(group), is_end=is_end) for group, _ in differing]
+    # Until the load ends, the groups that differ are only late.
+    marks += [_draw_sign(group, _find_row(group)) if is_end else _draw_late(group) for group, _ in differing]
     text += [f"only {_NEW.kafka} has {group}" for group, _ in differing]
     if new.answer != classic.answer:
-        marks.append(_draw_sign("answers", _ANSWERS, is_end=is_end))
+        marks.append(_draw_sign("answers", _ANSWERS))
     text.append(f"{min(step, len(_LOG))} of {len(_LOG)} records are read")
     line, caption = _tell(step, is_broken=is_broken)
     return Scene(tuple(marks), caption, tuple(text), lines=(line,))
@@ -241,10 +245,13 @@ def _find_row(group: str) -> float:
     return _FIRST_ROW + _GROUPS.index(group) * _ROW
 
 
-def _draw_sign(key: str, top: float, *, is_end: bool) -> Box:
-    """Until the load ends, a difference is only a note."""
-    style: dict[str, Any] = {"tone": Tone.ERROR, "size": 18} if is_end else {"tone": Tone.MUTED}
-    return Box(f"differs {key}", _MIDDLE - 13, top, 26, 24, ("≠",), is_bold=is_end, delay=_DELAY, **style)
+def _draw_sign(key: str, top: float) -> Box:
+    return Box(f"differs {key}", _MIDDLE - 13, top, 26, 24, ("≠",), Tone.ERROR, 18, is_bold=True, delay=_DELAY)
+
+
+def _draw_late(group: str) -> Box:
+    frame = (_CLASSIC.left, _find_row(group), _GROUP_WIDTH, _CHIP_HEIGHT)
+    return Box(f"late {group}", *frame, ("not yet",), Tone.MUTED, 11, is_dashed=True, is_hollow=True, delay=_DELAY)
 
 
 def _draw_chip(coordinator: _Coordinator, slot: _Slot, word: str, tone: Tone = Tone.DEAD, **style: Any) -> Box:
@@ -273,7 +280,9 @@ def _draw_memory(coordinator: _Coordinator, memory: _Memory) -> Iterator[Mark]:
 def _draw_chips(coordinator: _Coordinator, memory: _Memory, before: _Memory, step: int) -> Iterator[Mark]:
     """What a record changes comes from its tile. At the end, a group comes from what the maps have of it."""
     is_end = step > len(_LOG)
-    for slot, chip in memory.chips.items():
+    ends = _LOG[step - 1].ends if step and not is_end else None
+    for slot in sorted(memory.chips, key=_sort):  # Always in this order, because a mark that changes its place jumps.
+        chip = memory.chips[slot]
         is_new = chip != before.chips.get(slot)
         style: dict[str, Any] = {"is_dashed": chip.is_pending, "origin": f"cell {step - 1}", "is_bold": is_new}
         if is_end:
@@ -282,12 +291,22 @@ def _draw_chips(coordinator: _Coordinator, memory: _Memory, before: _Memory, ste
         word = f"{chip.word}, pending" if chip.is_pending else chip.word
         drawn = _draw_chip(coordinator, slot, word, Tone.NEW if is_new else Tone.PLAIN, hue=slot[0], **style)
         yield drawn
-        if is_new and step and not is_end and _LOG[step - 1].ends is ControlType.COMMIT:
-            frame = (drawn.x + drawn.width - 14, drawn.y - 5, 18, 18)
-            yield Box(f"{coordinator.name} commits", *frame, ("✓",), Tone.LIVE, 11, origin=f"cell {step - 1}")
+        if is_new and ends:
+            yield _draw_end(drawn, "✓", Tone.LIVE, step)
     for slot in before.chips.keys() - memory.chips.keys() if not is_end else ():
-        style = {"is_dashed": True, "is_hollow": True, "origin": f"cell {step - 1}", "is_bold": True}
-        yield _draw_chip(coordinator, slot, _LOG[step - 1].word, Tone.NEW, **style)
+        style = {"is_dashed": True, "is_hollow": not ends, "origin": f"cell {step - 1}", "is_bold": not ends}
+        style |= {"hue": slot[0], "is_gone": True} if ends else {"tone": Tone.NEW}
+        drawn = _draw_chip(coordinator, slot, before.chips[slot].word if ends else _LOG[step - 1].word, **style)
+        yield drawn
+        if ends:
+            yield _draw_end(drawn, "✗", Tone.DEAD, step)
+
+
+def _draw_end(chip: Box, sign: str, tone: Tone, step: int) -> Box:
+    """Return what flies from a marker to the offset that it ends, which then changes."""
+    key = f"{chip.key.partition(' ')[0]} {_LOG[step - 1].word}"
+    frame = (chip.x + 10, chip.y + 3, 18, 18, (sign,))
+    return Box(key, *frame, tone, 11, origin=f"cell {step - 1}", delay=chip.delay - 0.15)
 
 
 def _draw_tape(step: int, new: _Memory, *, is_broken: bool) -> Iterator[Mark]:

@@ -19,12 +19,12 @@ from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET
 from kafkagroups.records.serde import decode
 
 _OFFSET_LEFT = 40
-_RESULT_LEFT = 86
-_BAR_LEFT = 166
+_RESULT_RIGHT = 556
+_BAR_LEFT = 84
 # The start of a batch is wider than in scale, so that its parts can be seen.
 _START_WIDTHS = (84, 44)
 _COVERED_LEFT = _BAR_LEFT + sum(_START_WIDTHS)
-_COVERED_WIDTH = 255
+_COVERED_WIDTH = 240
 _HEAD_HEIGHT = 32
 _ROW_HEIGHT = 29
 _BAR_HEIGHT = 23
@@ -91,7 +91,7 @@ class Segment(Figure):
         )
         title = "A segment: batches and what their checksums cover"
         typed = FreeInput("break a byte (position=hex)", _EXAMPLE)
-        narrow = squeeze_right(_BAR_LEFT - 4, self._height, 0.46)
+        narrow = squeeze_right(_BAR_LEFT - 4, self._height, 0.535)
         return Content.draw(title, self._height, controls, draw, free_input=typed, narrow=narrow)
 
     def _describe(self, broken: ByteChange) -> str:
@@ -122,17 +122,18 @@ class Segment(Figure):
             # The result comes when the frame leaves the batch, and "cut away" after the batch has fallen.
             share = min(number + 1, row) / max(row, 1)
             delay = seconds * share - _SECONDS_OF_A_MOVE if moment == 1 else 0.3 * is_cut
+            delay += 0.3 * (moment == 1 and number > kept_count)
             marks += _draw_batch(batch, number, y, scale, Tone.DEAD if is_cut else tone, delay)
             fall = 0.3 * is_cut
-            frame = (_RESULT_LEFT, y + 16, result, "start", tone, 11)
+            frame = (_RESULT_RIGHT, y + 16, result, "end", tone, 11)
             marks.append(Label(f"result {number}{' cut' * is_cut}", *frame, is_bold=True, delay=delay))
             for x, name, words in ((4, "byte", str(batch.position)), (_OFFSET_LEFT, "offset", _list_offsets(batch))):
                 marks.append(Label(f"{name} {number}", x, y + 16, words, size=11, delay=fall))
             if broken and is_broken:
-                left = _find_byte(broken.position - batch.position, scale) - 7
-                marks.append(Box("broken", left, y + 4, 14, 15, ("✗",), Tone.ERROR, 12, is_bold=True, delay=fall))
-            if result:
-                text.append(f"{_format_offsets(batch)} at byte {batch.position}: {result}")
+                left = _find_byte(broken.position - batch.position, scale) - 6
+                marks.append(Box("broken", left, y + 4, 12, 15, ("✗",), Tone.ERROR, 12, is_bold=True, delay=fall))
+            told = f": {result}" if result else f", covered by its checksum from byte {batch.position + CRC_FROM}"
+            text.append(f"{_format_offsets(batch)} at byte {batch.position}{told}")
         if broken:
             text.append(f"broken byte: {broken.position}")
         if moment == 2 and recovery.reason:
@@ -142,7 +143,7 @@ class Segment(Figure):
             text.append(f"reason: {recovery.reason}")
         caption = self._make_caption(broken, recovery, moment)
         line = self._name_state(broken, recovery, moment)
-        return Scene(tuple(marks), caption, tuple(text) or ("no byte is broken",), lines=(line,))
+        return Scene(tuple(marks), caption, tuple(text), lines=(line,))
 
     def _name_state(self, broken: ByteChange | None, recovery: Recovery, moment: int) -> Line:
         if broken is None:
@@ -207,12 +208,12 @@ def _choose_bytes(data: bytes, batches: Sequence[Batch]) -> list[ByteChange]:
 
 
 def _find_byte(index: int, scale: float) -> float:
-    """Return where a byte of a batch is."""
+    """Return where the sign of a byte of a batch is, inside its field."""
     outside, checksum = _START_WIDTHS
     if index < CRC_POSITION:
-        return _BAR_LEFT + (index + 0.5) / CRC_POSITION * outside
+        return _BAR_LEFT + 9 + index / CRC_POSITION * (outside - 20)
     if index < CRC_FROM:
-        return _BAR_LEFT + outside + (index - CRC_POSITION + 0.5) / (CRC_FROM - CRC_POSITION) * checksum
+        return _BAR_LEFT + outside + 9 + (index - CRC_POSITION) / (CRC_FROM - CRC_POSITION) * (checksum - 14)
     return _COVERED_LEFT + (index - CRC_FROM + 0.5) * scale
 
 
@@ -222,8 +223,8 @@ def _draw_batch(batch: Batch, number: int, y: float, scale: float, tone: Tone, d
     is_cut = tone is Tone.DEAD
     style: dict[str, Any] = {"is_gone": is_cut, "delay": delay}
     kind = Tone.DEAD if is_cut else Tone.MUTED
-    yield Box(f"outside {number}", _BAR_LEFT, y, outside - 2, _BAR_HEIGHT, tone=kind, is_dashed=True, **style)
-    style["tone"] = tone
+    yield Box(f"outside {number}", _BAR_LEFT, y, outside - 2, _BAR_HEIGHT, tone=kind, **style)
+    style |= {"tone": tone, "is_hollow": tone is Tone.MUTED}
     yield Box(f"checksum {number}", _BAR_LEFT + outside, y, checksum - 2, _BAR_HEIGHT, **style)
     yield Box(f"covered {number}", _COVERED_LEFT, y, width, _BAR_HEIGHT, **style)
     x = _COVERED_LEFT + 8 + (0 if width > _COVERED_WIDTH / 2 else width)

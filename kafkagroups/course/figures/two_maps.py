@@ -27,8 +27,8 @@ _COUNTS_TOP = 142
 _BOX_WIDTH = 150
 _SLOT_TOPS = {1: 142, 2: 204}
 _HEIGHT = 302
-_DELAY = 0.3
-"""The seconds until a marker has come to its producer, whose offset it moves."""
+_DELAY = 0.2
+"""The seconds until the head has come to a marker, which then ends what waits of its producer."""
 _COMMITS = tuple(SmallRecord("orders", *each) for each in ((10,), (20, 1), (25,), (30, 2)))
 _1_COMMITS = SmallRecord(producer=1, ends=ControlType.COMMIT)
 _2_COMMITS = SmallRecord(producer=2, ends=ControlType.COMMIT)
@@ -102,22 +102,23 @@ def _draw(entries: _Entries, states: list[_State], loaded: int, is_past_end: boo
     fate = "aborted" if last.ends is ControlType.ABORT else "too old"
     for offset, entry in enumerate(entries):
         if entry.ends is None:
-            delay = 2 * _DELAY if last.ends else 0
+            delay = 4 * _DELAY if last.ends else 0
             marks += _draw_value(offset, entry, state, before, fate if offset in lost else "", delay)
         elif offset < loaded:
             marks += _draw_marker(offset, entry, is_last=offset == loaded - 1)
         marks += _draw_record(offset, entry, loaded, is_past_end)
     stable = "UNSTABLE_OFFSET_COMMIT" if state.waits else _name_offset(state.counted_offset)
-    text = [f"OffsetFetch: {_name_offset(state.counted_offset)}", f"requireStable: {stable}"]
+    text = [f"OffsetFetch: {_name_offset(state.counted_offset)}", f"OffsetFetch, requireStable: {stable}"]
     for number, words in enumerate(text):
         tone = Tone.MUTED if state.counts is None else Tone.LIVE
-        x, arrow = ((445, (445, 186, 445, 258)), (160, (358, 182, 254, 279)))[number]
+        x, width, arrow = ((412, 132, (478, 190, 478, 258)), (78, 212, (378, 190, 292, 272)))[number]
         if number and state.waits:
             tone = Tone.WAIT
-            arrow = (200, 246, 200, 258)
-        style: dict[str, Any] = {"tone": tone, "delay": 3 * _DELAY if last.ends else _DELAY}
-        marks.append(Box(f"fetch {number}", x - 92, 260, 184, 38, tuple(words.split(": ")), is_bold=True, **style))
+            arrow = (200, 249, 200, 258)
+        style: dict[str, Any] = {"tone": tone, "delay": 4 * _DELAY if last.ends else _DELAY}
         marks.append(Arrow(f"answer {number} {arrow[0]}", *arrow, **style))
+        marks.append(Box(f"fetch {number}", x, 260, width, 38, tuple(words.split(": ")), is_bold=True, **style))
+    marks += _draw_comparison(state, before, last)
     # What drops into a map passes behind the words.
     for x, words in ((_WAITS_LEFT, "waits"), (_COUNTS_LEFT, "counts")):
         marks.append(Label(f"{words} title", x, 118, words, is_bold=True))
@@ -129,7 +130,8 @@ def _draw(entries: _Entries, states: list[_State], loaded: int, is_past_end: boo
     caption = _explain(entries, loaded, lost, is_past_end)
     waits = [f"{entries[record].value} waits for producer {producer}" for producer, record in state.waits.items()]
     counted = "Nothing" if state.counts is None else state.counted_offset
-    line = Line(f"{counted} counts; {', '.join(waits) or 'nothing waits'}", Tone.WAIT if waits else Tone.LIVE)
+    told = ["nothing waits", f"{' and '.join(waits)}, so a stable fetch gets an error"][bool(waits)]
+    line = Line(f"{counted} counts; {told}", Tone.WAIT if waits else Tone.LIVE)
     return Scene(tuple(marks), caption, tuple(text), lines=(line,))
 
 
@@ -138,6 +140,15 @@ def _find_lost(state: _State, before: _State, entries: _Entries, loaded: int) ->
     if last is None or last.ends is None:
         return set()
     return {before.waits[last.producer]} - {state.counts}
+
+
+def _draw_comparison(state: _State, before: _State, last: SmallRecord) -> Iterator[Mark]:
+    """Yield the numbers of the two records that a commit compares: the newer one counts."""
+    if last.ends is ControlType.COMMIT and before.counts is not None and last.producer not in state.waits:
+        waited = before.waits.get(last.producer, before.counts)
+        words = f"{waited} {'<' if waited < before.counts else '>'} {before.counts}"
+        frame = (325, _COUNTS_TOP + 24, words, "middle", Tone.NEW, 13)
+        yield Label(f"compared {words}", *frame, is_bold=True, delay=_DELAY)
 
 
 def _draw_value(
@@ -168,8 +179,8 @@ def _draw_marker(offset: int, marker: SmallRecord, *, is_last: bool) -> Iterator
     tone = Tone.NEW if is_last else Tone.MUTED
     lines = ("marker", f"{marker.ends.name.lower()}s")
     origin = f"record {offset}"
-    yield Box(f"marker {offset}", _LOG_LEFT, top, _CELL_WIDTH, 40, lines, tone, 11, origin=origin)
-    yield Arrow(f"ends {offset}", _LOG_LEFT + _CELL_WIDTH + 3, top + 20, _WAITS_LEFT - 3, top + 20, tone)
+    yield Box(f"marker {offset}", _LOG_LEFT, top, _CELL_WIDTH, 40, lines, tone, 11, origin=origin, delay=_DELAY)
+    yield Arrow(f"ends {offset}", _LOG_LEFT + _CELL_WIDTH + 3, top + 20, _WAITS_LEFT - 3, top + 20, tone, delay=_DELAY)
 
 
 def _find_cell(offset: int) -> float:

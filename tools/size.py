@@ -20,20 +20,20 @@ PACKAGE = ROOT / "kafkagroups"
 ENGINE = ROOT / "engine" / "src"
 CEILINGS = {
     "(top)": 498,
-    "cli": 2773,
-    "coordinator": 5055,
-    "course": 6525,
+    "cli": 2765,
+    "coordinator": 5033,
+    "course": 6649,
     "engine": 2552,
-    "groups": 2039,
-    "history": 4817,
+    "groups": 2032,
+    "history": 4918,
     "html_report": 297,
-    "kafka_tools": 407,
+    "kafka_tools": 406,
     "loading": 1968,
-    "log": 2343,
-    "records": 1832,
-    "repair": 2022,
-    "spark": 1546,
-    "synth": 554,
+    "log": 2311,
+    "records": 1783,
+    "repair": 2008,
+    "spark": 1536,
+    "synth": 552,
 }
 """The largest number of lines of code of each package."""
 NOT_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)

@@ -30,6 +30,8 @@ def broker(tmp_path):
     broker = Broker(KAFKA, tmp_path, 3)
     with open(tmp_path / "server.properties", "a") as properties:
         properties.write(CLEANER)
+        # The cleaner looks rarely, so that each start has loaded the partitions before it cleans them.
+        properties.write("log.cleaner.backoff.ms=5000\n")
     try:
         client.create_offsets_topic(broker)
         yield broker

@@ -14,13 +14,13 @@
 # %% [markdown]
 # ## The problem
 #
-# Kafka stores streams of records, and programs called consumers read them in order. A consumer that crashes must continue where it stopped, so its position has to live outside the consumer. Kafka itself stores the positions. But the server that stores them can crash, too, so who remembers them?
+# Kafka stores streams of records, and programs called consumers read them in order. A consumer that crashes must continue where it stopped, so its position has to live outside the consumer. Kafka itself stores the positions. But the server that stores the positions can crash, too, so who remembers them?
 #
 # This course shows the bytes that Kafka stores for a position, and the rules by which Kafka answers when a consumer asks for its position. With both, you can predict the answer after a crash, explain why a position went back, and restore lost positions.
 #
 # ## Is your set-up right?
 #
-# This page is a notebook. Click the next cell and press **Shift + Enter** to run it. You can skip most code; what matters is the output. Each line must say `ok`. If one does not, it says how to repair what is wrong.
+# This page is a notebook. Click the next cell and press **Shift + Enter** to run it. You can skip most code, but not the output. Each line must say `ok`. A line that does not tells you how to repair the problem.
 
 # %%
 from kafkagroups.cli import doctor
@@ -63,12 +63,12 @@ print("offset   ", record.value.offset)
 #
 # Now and then, a consumer tells a broker how far it has read a partition. This request is a [**commit**](../docs/handbook/glossary.md#commit), and the position that the broker stores is the [committed offset](../docs/handbook/glossary.md#committed-offset): the offset of the **next** record to read. The committed offset belongs to the group, not to the consumer, because another member may have to continue.
 #
-# If a broker stops, another broker takes over its work. This is a [**failover**](../docs/handbook/glossary.md#failover), and the committed offsets must survive it.
+# If a broker stops, another broker takes over its work. The committed offsets must survive this [**failover**](../docs/handbook/glossary.md#failover).
 
 # %% [markdown]
 # ## How an exercise works
 #
-# Lessons 00 to 13 have three exercises each. One of them is *for later*, when you have time: no lesson needs it. Replace `...` by your answer, run the cell, and run the check after it. The check prints one line: **✓** right, **✗** wrong, **!** your code failed or did not end, **·** not attempted.
+# Lessons 00 to 13 have three exercises each. One of the three is *for later*: no lesson needs it. Replace `...` by your answer, run the cell, and run the check after it. The check prints one line: **✓** right, **✗** wrong, **!** your code failed or did not end, **·** not attempted.
 #
 # A consumer has read the records 0 to 16 of a partition. Which offset does it commit?
 
@@ -107,18 +107,18 @@ course.check("next_record", next_record)
 # - **Line 5** makes the consumer a member of the group, so the consumer gets a share of the partitions of `orders`.
 # - **Line 7**: `poll` returns the next records of these partitions.
 # - **Line 10** commits the position after these records. `commitAsync` does not wait for the answer; `commitSync` does.
-# - **Lines 1 and 2** are called by `poll` in a [*rebalance*](../docs/handbook/glossary.md#rebalance), which divides the partitions again, for example when a consumer joins. They commit the last position before the consumer gives up its partitions, so the next reader continues exactly there.
+# - **Lines 1 and 2** are the function that line 5 passes to `subscribe`. When a consumer joins, for example, the partitions are divided again, in a [*rebalance*](../docs/handbook/glossary.md#rebalance). Then `poll` calls this function, which commits the position before the consumer gives up its partitions. So the next reader continues exactly there.
 
 # %% [markdown]
 # ## Read but not committed
 #
-# The commit is all that a broker stores about your progress. The broker does not know which records you have received or finished. So if a consumer dies, another member of the group continues at the committed offset. It receives every record from there on, also those that were read but not committed.
+# The commit is all that a broker stores about your progress. The broker does not know which records you have received or finished. So if a consumer dies, another member continues at the committed offset, and receives every record from there on, also those that were read but not committed.
 #
 # What is repeated or lost depends on the order of two steps. If you process first and commit afterwards, as in lines 9 and 10, a crash in between repeats records: each is processed *at least once*. If you commit first, a crash in between skips records: each is processed *at most once*.
 #
 # ## Auto commit
 #
-# Many programs have no line 10, because auto commit is on by default (`enable.auto.commit=true`). Then `poll` itself commits, if the last commit is at least 5 seconds old. Suppose that it is:
+# Many programs have no line 10, because auto commit is on by default (`enable.auto.commit=true`). Then `poll` itself commits, if the last commit is at least 5 seconds old. Suppose that your loop needs 6 seconds for 17 records:
 #
 # ```
 #  poll()       returns the records 0 to 16
@@ -150,18 +150,18 @@ course.check("processed_twice", processed_twice)
 # %% [markdown]
 # ## Why a topic?
 #
-# At first, consumers stored their offsets in ZooKeeper, a separate service. ZooKeeper is slow for frequent small writes, and consumers commit every few seconds. Kafka itself is built for frequent small appends.
+# At first, consumers stored their offsets in ZooKeeper, a separate service that is slow for frequent small writes. But consumers commit every few seconds, and Kafka is built for such writes.
 #
-# So Kafka 0.8.2 moved the offsets into a topic of its own, `__consumer_offsets`. The topic is *internal*: the brokers create it and write to it. It is also [*compacted*](../docs/handbook/glossary.md#compaction): brokers remove a record if a newer record has the same key (here the group, the topic and the partition). So the topic stays small although groups commit all day (lesson 10).
+# So Kafka 0.8.2 moved the offsets into a topic of its own, `__consumer_offsets`. The topic is *internal*: the brokers create it and write to it. The topic is also [*compacted*](../docs/handbook/glossary.md#compaction): brokers remove a record if a newer record has the same key (here the group, the topic and the partition). So the topic stays small although groups commit all day (lesson 10).
 #
 # A commit is a record, so it has an offset of its own in this log. The committed offset is another number, inside the record.
 
 # %% [markdown]
 # ## Where a group lives
 #
-# The topic `__consumer_offsets` has 50 partitions, and all records about a group are in **one** of them. The group's name decides in which one. The lessons follow the groups of a small shop, Harbour Coffee.
+# The topic `__consumer_offsets` has 50 partitions, and all records about a group are in **one** of them. The group's name decides in which partition. The lessons follow the groups of a small shop, Harbour Coffee.
 #
-# The next question is a *prediction*. Write what you expect, and run both cells. If you leave the `...`, a folded line appears: click it to see the answer.
+# The next question is a *prediction*. Write what you expect, and run both cells. If you leave the `...`, the answer is folded away: click it.
 #
 # *Predict*: in how many different partitions do the shop's groups `billing`, `shipping`, `dashboard`, `fraud-check` and `mailer` live?
 
@@ -180,11 +180,11 @@ with course.fold("different_partitions", different_partitions, len(set(home.valu
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# Kafka computes the partition from the characters of the group's name (lesson 02), so two groups can have the same one.
+# Kafka computes the partition from the characters of the group's name (lesson 02), so two groups can have the same partition.
 #
 # </details>
 #
-# One broker manages all groups of a partition. This broker is the [*coordinator*](../docs/handbook/glossary.md#coordinator) of these groups. Replace `my-team` by your own group:
+# One broker manages all groups whose records are in the same partition of `__consumer_offsets`. This broker is the [*coordinator*](../docs/handbook/glossary.md#coordinator) of these groups. Replace `my-team` by your own group:
 
 # %%
 kg.partition_for("my-team", partitions=50)
@@ -204,14 +204,18 @@ course.check("home_of_promo", home_of_promo)
 # %% [markdown]
 # ## Two coordinators
 #
-# The coordinator of a group is a broker. The code in this broker that manages groups is called the *group coordinator*. Kafka 4.0 has a new one, so this course speaks of two. All groups so far are *classic groups*, and both coordinators manage them. Only the new one also manages the groups of the new protocol (lesson 13). The lessons teach the [*new coordinator*](../docs/handbook/glossary.md#new-coordinator) of 4.x; a section near the end of each lesson says what the [*classic coordinator*](../docs/handbook/glossary.md#classic-coordinator), up to 3.9, does differently. The notebooks do not run Kafka: they contain a *model* of each coordinator, a Python program that follows its rules.
+# The program inside the broker that manages groups is called coordinator, too. Kafka has two such programs: the [*classic coordinator*](../docs/handbook/glossary.md#classic-coordinator), up to 3.9, and the [*new coordinator*](../docs/handbook/glossary.md#new-coordinator), since 4.0. The lessons teach the new coordinator. Near the end of a lesson, "Where 3.9 differs" is about the classic coordinator.
+#
+# Groups, too, have types. `billing` and the other groups above are *classic groups*, which both coordinators manage. Groups of the newer types (lesson 13) need the new coordinator.
+#
+# The notebooks do not run Kafka, but a *model* of each coordinator: a Python program with the same rules.
 
 # %% [markdown]
 # ## The same bytes, the same answers
 #
-# One night, the shop's brokers were killed, and this course has the files from their disks. `kg.load` rebuilds all groups of the shop from these files, as a broker does when it starts.
+# One night, the shop's brokers were killed, and this course has the files from their disks. From these files, `kg.load` rebuilds all groups, as a broker does when it starts.
 #
-# In the table, a `Stable` group has members. An `Empty` group has none, but it can have offsets.
+# In the table, a `Stable` group has members. An `Empty` group has no members, but can have offsets. `mailer` is missing, because it was deleted (lesson 01).
 
 # %%
 groups = kg.load(course.find_data("harbour/4.3.1"), coordinator="new")
@@ -222,7 +226,7 @@ for name in sorted(groups):
     print(f"{name:<12} {group.state.value:<7} {len(group.members):>7} {len(group.offsets):>8}")
 
 # %% [markdown]
-# Are these groups right? A real 4.3.1 broker was started on the same files, and a client asked it for all offsets. The next cell prints its answers about two groups. The ✓ at the end means that the offsets of *all* groups agree with those of `kg.load`:
+# A real 4.3.1 broker was started on the same files, and a client asked it for all offsets. The next cell prints the broker's answers about two groups. The ✓ at the end means that the offsets of *all* groups agree with those of `kg.load`:
 
 # %%
 answered = course.read_answers("harbour/4.3.1")["offsets"]
@@ -237,7 +241,7 @@ course.compare_with_broker(ours, answered, "4.3.1")
 # %% [markdown]
 # ## Your progress
 #
-# A file next to the lessons stores which checks have passed; `course.reset()` deletes it.
+# A file next to the lessons stores which checks have passed. `course.reset()` deletes this file.
 
 # %%
 course.progress()
@@ -303,6 +307,6 @@ course.progress()
 #
 # ## What we left out, and why
 #
-# We left out how brokers copy partitions. The [glossary](../docs/handbook/glossary.md) explains all terms. Some words have [several meanings](../docs/terms.md#words-with-several-meanings).
+# How brokers copy partitions. The [glossary](../docs/handbook/glossary.md) explains all terms. Some words have [several meanings](../docs/terms.md#words-with-several-meanings).
 #
 # **Next:** [01 · Records](01_records.ipynb): the bytes of a commit and of a group.

@@ -7,14 +7,14 @@
 # |---|---|---|
 # | read a commit byte by byte; say what a group record contains; recognise a tombstone; say which records a broker refuses | {{minutes}} + 10 for later | no |
 #
-# **Which Kafka:** records that a 4.3.1 broker wrote. 3.9 writes the same records, apart from the version of a commit.
+# **Which Kafka:** records that a 4.3.1 broker wrote. 3.9 writes the same records; only the value of a commit has an older layout.
 #
 # ![A key has type, group, topic and partition. A value has version, offset and more. A record without a value is a tombstone.](pictures/01.svg)
 
 # %% [markdown]
 # After an upgrade to Kafka 4.1, some monitors showed no groups any more. And a single bad record in `__consumer_offsets` can make a broker refuse requests about many groups. The bytes of a record explain both problems. Four things to hold on to:
 #
-# 1. Each record has a [**key**](../docs/handbook/glossary.md#key), which says what the record is about, and a [**value**](../docs/handbook/glossary.md#value), the current data about it. If several records have the same key, only the newest record counts, the one that is last in the log. (Lesson 08 has the one exception, transactions.)
+# 1. Each record has a [**key**](../docs/handbook/glossary.md#key), which says what the record is about, and a [**value**](../docs/handbook/glossary.md#value), the current data about it. If several records have the same key, only the newest record counts, which is the last one in the log. (Transactions are an exception: lesson 08.)
 # 2. A record without a value is a [**tombstone**](../docs/handbook/glossary.md#tombstone): it deletes its key.
 # 3. The key begins with the [**record type**](../docs/handbook/glossary.md#record-type), so that a reader knows what follows: 1 is an offset, 2 is a group.
 # 4. The value begins with its [**version**](../docs/handbook/glossary.md#value-version), because the fields have changed over the years.
@@ -52,11 +52,11 @@ course.hexdump(value)
 #
 # - **Numbers** are *big-endian*: the high byte comes first. Hex 23 is 2 · 16 + 3 = 35.
 # - **Metadata** is a text that a client may store with its offset. Before the text stands its length plus one, so `07` means six bytes. `00` means that there is no text (null). This number is a *uvarint*: numbers up to 127 take one byte, and larger ones more (lesson 03).
-# - A partition's [**leader**](../docs/handbook/glossary.md#leader-of-a-partition) is the broker that accepts its writes. Each new leader raises the partition's [**leader epoch**](../docs/handbook/glossary.md#leader-epoch). The one in this record belongs to `orders-0`, the partition that the group reads. Lesson 05 shows what a consumer does with it.
-# - **Tagged fields** are optional fields at the end. Here `01` says that there is one such field, `00` is its number (the tag), and `10` is its length, 16 bytes. Tag 0 is the id of the topic. It is needed because a topic that is deleted and created again has the same name, but another id.
+# - A partition's [**leader**](../docs/handbook/glossary.md#leader-of-a-partition) is the broker that accepts its writes. Each new leader raises the partition's [**leader epoch**](../docs/handbook/glossary.md#leader-epoch). The leader epoch in this record belongs to `orders-0`, the partition that the group reads (lesson 05).
+# - **Tagged fields** are optional fields at the end. Here `01` says that there is one such field, `00` is its number (the tag), and `10` is its length, 16 bytes. Tag 0 is the id of the topic: a topic that is deleted and created again has the same name, but another id.
 
 # %% [markdown]
-# The figure can change one byte of the record. It opens with one: the length of the metadata is one too large, which shifts everything after it. Choose *none* to see the right fields, and then each other *changed byte*<span class="live-only">, or type one, for example `key 22=01`</span>: which of them does a reader notice?
+# In this figure, one byte of the record has changed: the length of the metadata is `08` instead of `07`. So all fields after the metadata begin one byte too late. Choose *none* to see the right fields. Then try each other *changed byte*.<span class="live-only"> You can also type a change, for example `key 22=01`.</span> Which changes does a reader notice?
 
 # %%
 # figure
@@ -156,7 +156,7 @@ course.check("decode_commit", decode_commit)
 #
 # - The [**subscription**](../docs/handbook/glossary.md#subscription) of a member names the topics that it wants to read. Its [**assignment**](../docs/handbook/glossary.md#assignment) contains the partitions that it must read.
 # - The [**generation**](../docs/handbook/glossary.md#generation) is the number of the rebalance. Each rebalance replaces all assignments.
-# - The [**leader of the group**](../docs/handbook/glossary.md#leader-of-a-group) is one of the members, not a broker. It computes all assignments with a rule, the [*assignor*](../docs/handbook/glossary.md#assignor), for example `range`.
+# - The [**leader of the group**](../docs/handbook/glossary.md#leader-of-a-group) is one of the members, not a broker. It computes all assignments with a rule, the [*assignor*](../docs/handbook/glossary.md#assignor), for example `range` (lesson 06).
 #
 # This is the last group record of `billing`:
 
@@ -175,7 +175,7 @@ for member in group.members:
         print(f"    assignment:   {topic.topic}, partitions {', '.join(map(str, topic.partitions))}")
 
 # %% [markdown]
-# The clients encode subscriptions and assignments, and the broker stores these bytes as they are. The handbook has [all fields](../docs/handbook/records-classic.md#type-2-groupmetadata) of a member, for example its host and its timeouts.
+# The clients encode subscriptions and assignments, and the broker stores these bytes as they are. The handbook, the reference of this course, has [all fields](../docs/handbook/records-classic.md#type-2-groupmetadata) of a member, for example the host.
 #
 # Records of type 2 belong to [*classic groups*](../docs/handbook/glossary.md#classic-group), which are the default in 4.x, too. Lesson 13 has the other types of groups and their records, 3 to 23.
 #
@@ -183,27 +183,27 @@ for member in group.members:
 #
 # A group is in a *state*, for example `Stable` or `Empty` (lesson 06). The record contains the time at which the state last changed, but **not the state itself**. A broker that reads the record after a crash therefore looks at the members:
 #
-# - A group with members is `Stable`. Before the crash, it may have been in the middle of a rebalance, but the log does not show that: it has only the members of the last finished rebalance.
+# - A group with members is `Stable`. Before the crash, the group may have been in the middle of a rebalance, but the log has only the members of the last finished rebalance.
 # - A group without members is `Empty`.
 
 # %% [markdown]
 # ## The versions of a commit
 #
-# A record stays in the log until a newer one replaces it. So a broker must be able to read every version of a commit's value:
+# A record stays in the log until a newer record replaces it. So a broker must be able to read every version of a commit's value:
 #
-# | value version | written by | what changed |
+# | value version | written by | the fields after the version |
 # |---|---|---|
-# | 0 | Kafka 0.8.2, in a record of type 0, which later releases still read | offset, metadata, commit timestamp |
-# | 1 | 0.9 to 2.0 | one more field: the *expire timestamp*, after which the offset may be deleted |
+# | 0 | Kafka 0.8.2, with the record type 0, which later releases still read | offset, metadata, commit timestamp |
+# | 1 | 0.9 to 2.0 | offset, metadata, commit timestamp, *expire timestamp* (the offset may be deleted after this time) |
 # | 2 | no release | |
-# | 3 | 2.1 to 4.0 | no expire timestamp; a leader epoch after the offset |
-# | 4 | 4.1 and later | texts with a uvarint; tagged fields, one of which is the topic id (up to 4.3, a commit in a transaction has no topic id) |
+# | 3 | 2.1 to 4.0 | offset, leader epoch, metadata, commit timestamp |
+# | 4 | 4.1 and later | the same, with a uvarint before the metadata; then tagged fields |
 #
 # A cluster is upgraded one broker at a time, so a broker may have to load what a newer one has written. This works, because 3.9 and 4.0 can read version 4, although they do not write it. The handbook has [all fields](../docs/handbook/records-offsets.md).
 #
 # ## A reader must know the version
 #
-# When Kafka 4.1 began to write version 4, some monitoring tools knew only the versions up to 3. The figure shows one commit in three versions. Choose which version the reader expects, beginning with 3. Which reader gets wrong values **without** an error?
+# When Kafka 4.1 began to write version 4, some monitoring tools knew only the versions up to 3. The figure shows one commit as three releases wrote it, so each row is a version of the record. You choose which version the **reader** expects; begin with 3. Which reader gets wrong values **without** an error?
 
 # %%
 # figure
@@ -212,9 +212,9 @@ course.VersionOverlay()
 # %% [markdown]
 # <details><summary>Which reader gets wrong values?</summary>
 #
-# The reader that expects version 3 fails at version 4: it takes `07 74`, which is 1908, as the length of the metadata, and there are not so many bytes.
+# The reader that expects version 3 refuses the record of version 4: it takes `07 74`, which is 1908, as the length of the metadata, and the record has fewer bytes.
 #
-# The reader that expects version 1 gets wrong values from versions 3 and 4 of this commit, without an error. This record has a leader epoch, and version 1 has none. So the reader takes the first two bytes of the epoch, `00 00`, as the length of the metadata: an empty text. Then it takes the next 16 bytes as two timestamps. There are enough bytes, so nothing fails.
+# The reader that expects version 1 gets wrong values from the records of versions 3 and 4, without an error. In version 1, the length of the metadata follows the offset; in these two records, the leader epoch does. So the reader takes the first two bytes of the leader epoch, `00 00`, as the length of the metadata, which is then an empty text. It takes the next 16 bytes as the two timestamps. There are enough bytes, so nothing fails.
 #
 # </details>
 #
@@ -225,7 +225,7 @@ course.VersionOverlay()
 # | the record | what the broker does | why |
 # |---|---|---|
 # | has a *type* that the broker does not know | skips it | The type belongs to a feature that this broker does not have. |
-# | has a known type, and a value of an unknown *version* | **stops the load** | If it skipped this record, it could answer with an outdated position. |
+# | has a known type, and a value of an unknown *version* | **stops the load** | A broker that skipped this record could answer with an outdated position. |
 # | has a known type, and a value of zero bytes (a tombstone has no value at all) | **stops the load** | the same |
 # | has a known type, and a null where a text must be | **stops the load** | the same |
 #
@@ -234,7 +234,7 @@ course.VersionOverlay()
 # %% [markdown]
 # ## One exception: a commit with a retention time
 #
-# An old client can send a *retention time* with its commit: how long the broker must keep the offset. The broker adds it to the time of the commit, and stores the sum as the expire timestamp. The group `stock-audit` sent a commit with a retention time of 3 seconds to the 4.3.1 broker.
+# An old client can send a *retention time* with its commit: how long the broker must keep the offset. The time of the commit plus the retention time is stored as the expire timestamp. The group `stock-audit` sent the 4.3.1 broker a commit with a retention time of 3 seconds.
 #
 # *Predict*: which value version did the broker write for this commit?
 
@@ -317,9 +317,9 @@ course.check("stops_the_load", stops_the_load)
 #
 # </details>
 #
-# <details><summary>Which commits does a 4.3.1 broker store with a topic id?</summary>
+# <details><summary>Which commits does a 4.3.1 broker store without a topic id?</summary>
 #
-# Commits outside of transactions and without a retention time. With a retention time, the broker writes version 1, which has no topic id.
+# Commits with a retention time, because version 1 has no field for a topic id. Commits in a transaction (lesson 08) have version 4, but no topic id, either; 4.4 is the first release that stores it.
 #
 # </details>
 #
@@ -345,7 +345,7 @@ course.check("stops_the_load", stops_the_load)
 #
 # ## For your consumer
 #
-# Value versions do not concern a consumer, because it asks the broker for its offset and never reads the topic. Your own tools can ask, too, with `Admin.listConsumerGroupOffsets`.
+# Value versions do not concern a consumer, because a consumer asks the broker for its offset and never reads the topic. Your own tools can ask, too, with `Admin.listConsumerGroupOffsets`.
 #
 # ## At 3 am
 #

@@ -103,7 +103,7 @@ END = 7
 def read_results(reader):
     """Return what the reader does with the versions 1, 3 and 4."""
     lines = dict(line.split(": ", 1) for line in overlay().text(reader, END))
-    return [lines[f"version {version}"] for version in (1, 3, 4)]
+    return [lines[f"record of version {version}"] for version in (1, 3, 4)]
 
 
 def test_the_records_are_the_same_commit():

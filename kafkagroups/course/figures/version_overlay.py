@@ -142,7 +142,7 @@ def read_value(reader: Reader, key: bytes | None, value: bytes | None) -> Readin
 def _draw(records: Sequence[_Pair], reader: Reader, readings: Sequence[Reading], cut: int) -> Scene:
     who = f"the reader {re.split(', |: ', reader.words)[-1]}"
     marks: list[Mark] = [Label("reader", _LEFT, 14, who, tone=Tone.NEW, is_bold=True, keeps_width=True)]
-    text = []
+    text = [who.replace("reader ", "reader: ")]
     results = []
     bad = 0
     told = []
@@ -172,7 +172,7 @@ def _draw(records: Sequence[_Pair], reader: Reader, readings: Sequence[Reading],
             Box(f"result {number}", middle - _RESULT_WIDTH / 2, y, _RESULT_WIDTH, 22, tone=tone),
             Label(f"result words {number}", middle, y + 15, result, "middle", tone, 13, is_bold=is_done),
         ]
-        text.append(f"{title}: {result}")
+        text.append(f"record of {title}: {result}")
         read_y = y + _TOP + _BLOCK_HEIGHT + 3
         boxes = list(_draw_fields(number, read_y, sides, fields[:cut], wrong))
         marks += boxes

@@ -16,7 +16,7 @@
 #
 # 1. Kafka keeps an order only inside one partition, so all records of a group are in **one**.
 # 2. Two values decide which partition it is: the group's name and the number of partitions.
-# 3. Nothing else matters: Kafka does not balance groups over the partitions, and never moves one.
+# 3. Nothing else matters: Kafka does not balance groups over the partitions, and never moves a group.
 
 # %% [markdown]
 # ## One group, one partition
@@ -36,7 +36,7 @@ for group in sorted(shop, key=kg.partition_for):
 #
 # ## The coordinator of a group
 #
-# Each partition has one broker that accepts its writes, the *leader* of the partition. The leader of the group's partition is therefore the only broker that can write about the group, and it also answers all requests of the group. This broker is the **coordinator** of the group. A consumer finds it in two steps:
+# Each partition has one broker that accepts its writes, the *leader* of the partition. So only the leader of the group's partition can write about the group, and this broker also answers all requests of the group: it is the **coordinator** of the group. A consumer finds the coordinator in two steps:
 #
 # 1. It sends `FindCoordinator("billing")` to any broker. This broker computes the partition, and answers with the name of the partition's leader.
 # 2. It sends its commits to the leader. If that broker no longer leads the partition, it answers `NOT_COORDINATOR`, and the consumer repeats step 1.
@@ -80,7 +80,7 @@ for text in ["Aa", "billing", "mailer", "shipping"]:
 # %% [markdown]
 # ## From the hash to the partition
 #
-# Two steps remain: take the absolute value, and then the remainder of the division by the number of partitions:
+# Two steps remain: take the absolute value, and then the remainder (`%`) of the division by the number of partitions:
 #
 # ```
 #  "billing"    hash −109829509    absolute value 109829509    109829509 % 50 = 9
@@ -127,7 +127,7 @@ print(f"fullest: partition {fullest} with {size} groups   empty: {50 - len(sizes
 # %% [markdown]
 # ## Why the number must not change
 #
-# The setting `offsets.topic.num.partitions` (default 50) is used only when the topic is created. But partitions can be added later, for example by a script that should have left this topic alone. We say that the topic is *widened*. A widening cannot be undone, because Kafka cannot remove partitions.
+# The setting `offsets.topic.num.partitions` (default 50) is used only when the topic is created. But partitions can be added later, for example by a script that should have left this topic alone. Such a *widening* of the topic cannot be undone, because Kafka cannot remove partitions.
 #
 # A broker counts the partitions of the topic **once, when it starts**, and computes with this count until it restarts.
 #
@@ -144,11 +144,11 @@ with course.fold("moved", moved, sum(kg.partition_for(group, 50) != kg.partition
         print(f"{group:<12} of 50: {before:>2}   of 60: {after:>2}   {'stays' if before == after else 'other partition'}")
 
 # %% [markdown]
-# A group stays only if its hash has the same remainder for 50 and for 60. `billing` gets another, because 109829509 % 50 is 9 and 109829509 % 60 is 49. How often are the two remainders equal? The two remainders repeat after 300, a multiple of both numbers. Of the hashes 0 to 299, only 0 to 49 have two equal remainders. So 50 of 300 groups stay, about one in six.
+# A group stays only if its hash has the same remainder for 50 and for 60. `billing` gets another partition, because 109829509 % 50 is 9 and 109829509 % 60 is 49. How often are the two remainders equal? For the hashes 0 to 49, both remainders are the hash itself. For 50 to 299, the two remainders differ. At 300, a multiple of both numbers, everything begins again with two zeros. So 50 of 300 hashes keep their partition, one in six.
 #
 # ## What a broker answers after that
 #
-# A broker that counts 60 partitions writes new records of the group to the new partition, but the old records stay where they are. Now a consumer restarts and asks for the offsets of its group. Our model loads the shop's 50 partitions, and computes the partition of each group with 60, as a broker does after its restart:
+# A broker that counts 60 partitions writes new records of the group to the new partition, but the old records stay where they are. Now a consumer restarts and asks for the offsets of its group. Our model loads the shop's 50 partitions, and then counts 60, as a broker does after its restart:
 
 # %%
 def print_offsets(version, coordinator):
@@ -161,19 +161,16 @@ def print_offsets(version, coordinator):
 print_offsets("4.3.1", "new")
 
 # %% [markdown]
-# `fraud-check` keeps its partition. For the other groups, the broker looks only in the partition that it computes with 60. This partition has no record of the group, so the answer is *nothing committed*.
+# `fraud-check` keeps its partition. For `billing` and `shipping`, the broker looks only in the partition that it computes with 60, which has no record of the group. So the answer is *nothing committed*.
 #
-# *Nothing committed* is dangerous, because it is not an error. The consumer starts where `auto.offset.reset` says: with `latest` at the end of the partition, so that it skips records, and with `earliest` at the beginning, so that it reads everything again.
+# *Nothing committed* is dangerous, because it is not an error. The consumer then starts where `auto.offset.reset` says: with `latest` at the end of the partition, so it skips records, and with `earliest` at the beginning, so it reads everything again.
 
 # %% [markdown]
 # ## From 50 partitions to 60, step by step
 #
-# In the figure, each cell is a partition, and each dot is the commit of one of 128 groups: the 120 from above and the shop's 8, in colour. Each group of the shop also has a **ring**, in the cell in which brokers look for it. You follow one group; a click on a name in the list chooses another one.
+# The figure has 128 groups: the 120 from above and the shop's 8. You follow one of them, first `shipping`; brokers look for it in the blue cell. So that you see how old a commit is, each group commits offset 50 while the topic has 50 partitions, and later offset 60.
 #
-# - The **blue cell** is the partition in which brokers look for this group.
-# - A **number** in a cell is a commit of the group: 50 was written when the topic had 50 partitions, and 60 when it had 60. A **dashed** number is a commit that brokers no longer find.
-#
-# See what restarted consumers find. The last step widens the topic again, to 65 partitions. Some groups then come back to their first partition, where brokers find the outdated commit. <span class="live-only">You can also type a name of your own.</span>
+# Go through the steps, and choose other groups in the list.<span class="live-only"> You can also type a name of your own.</span> The last step widens the topic again, to 65 partitions. By chance, `shipping` then gets partition 8 again, as with 50 partitions. Which offset do the group's consumers find there?
 
 # %%
 # figure
@@ -182,7 +179,7 @@ course.PartitionGrid(names, shop)
 # %% [markdown]
 # ## While the brokers restart
 #
-# Brokers restart one after the other, so some of them compute with 50 partitions and others with 60. A broker that counts 50 sends consumers to the leader of the old partition, and one that counts 60 to the leader of the new one. So **two brokers can be the coordinator of one group**. Some members join at one, and some at the other, and neither knows the members of the other. So two members can read the same records.
+# Brokers restart one after the other, so some of them compute with 50 partitions and others with 60. A broker that counts 50 sends consumers to the leader of the old partition, and a broker that counts 60 to the leader of the new partition. So **two brokers can be the coordinator of one group**. Some members join at one broker and some at the other, and neither broker knows the members that joined at the other broker. So two members can read the same records.
 
 # %% [markdown]
 # ## Exercise: after the widening
@@ -231,7 +228,7 @@ course.check("hash_of", hash_of)
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# The 3.9 coordinator has one cache, a map in memory, for all partitions that the broker leads. So it can answer from the old partition, too:
+# The 3.9 coordinator has one cache, a map in memory, for all partitions that the broker leads. So it can also answer with offsets from the old partition:
 
 # %%
 print_offsets("3.9.2", "classic")
@@ -240,8 +237,8 @@ print_offsets("3.9.2", "classic")
 # A group like `billing` then goes through three stages:
 #
 # 1. **Before the first restart**, brokers still count 50, so commits go to the old partition, and nothing has changed.
-# 2. **After the first restart**, brokers count 60. If the broker that leads the new partition also leads the old one, it loads the old offset, and answers with it, so the group goes on. (If another broker leads the old partition, the answer is *nothing committed*.) The group's new commits go to the new partition.
-# 3. **After each later restart**, brokers still count 60, but now both partitions have records of the group. The broker loads the two partitions in any order. It does not merge them: what it loads first stays, and the group's records in the second partition are ignored. If the old partition is first, the group's offsets go back.
+# 2. **After the first restart**, brokers count 60. Suppose that one broker leads both the old and the new partition. Then its cache also has the group's old offset, so the broker answers with this offset, and the group goes on. (If the two partitions have different leaders, the answer is *nothing committed*.) The group's new commits go to the new partition.
+# 3. **After each later restart**, both partitions have records of the group. The broker that leads both loads one of them first, in no fixed order. When it then finds the group again in the other partition, it ignores the group's records there. If it loads the old partition first, the group gets its old offsets back.
 #
 # So before each later restart of a 3.9 broker, stop the group's consumers and note the group's offsets. After the restart, set each offset that went back. Or give the group a new name.
 #
@@ -265,7 +262,7 @@ print_offsets("3.9.2", "classic")
 # ## For your consumer
 #
 # - `group.id` decides which broker your consumer depends on.
-# - Consider `auto.offset.reset=none`: if a group has no offset, `poll` throws an error, so no record is skipped unnoticed. (The default is `latest`.)
+# - Consider `auto.offset.reset=none` (the default is `latest`). If a group then has no offset, `poll` throws an error, so no record is skipped unnoticed.
 
 # %% [markdown]
 # ## At 3 am
@@ -285,13 +282,13 @@ print_offsets("3.9.2", "classic")
 # 2. Restart all brokers.
 # 3. Set the offsets that you noted, and start the consumers.
 #
-# If brokers have already restarted, a group whose consumers kept running has two offsets, an old and a new one. You choose:
+# If some or all brokers have restarted, a group whose consumers kept running has two offsets, an old and a new offset. You choose:
 #
 # - **Set the old offset**: the group repeats everything since the restart.
 # - **Keep the new offset**: nothing is repeated. But if the consumers started with `latest`, the records that they skipped are never processed.
 #
 # ## What we left out, and why
 #
-# We left out how a partition gets its leader. The [glossary](../docs/handbook/glossary.md) explains all terms.
+# How a partition gets its leader. The [glossary](../docs/handbook/glossary.md) explains all terms.
 #
 # **Next:** [03 · The log](03_the_log.ipynb): what the file of such a partition looks like.

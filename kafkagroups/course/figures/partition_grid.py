@@ -213,10 +213,10 @@ def _draw(view: _View) -> Scene:
     sizes = Counter(partition for group in view.homes for partition in view.list_commits(group))
     marks = [*_draw_formula(view, count), *_draw_cells(view, count, sizes), *_draw_dots(view), *_draw_commits(view)]
     line = view.tell()
-    text = [f"step {view.step + 1}, {_STEPS[view.step]}", f"above: {line.text}"]
+    text = [f"step {view.step + 1}, {_STEPS[view.step]}", f"above, about {view.followed}: {line.text}"]
     text += [f"of all groups, {outcome}: {size}" for outcome, size in view.count_outcomes()]
     text += [f"{group}: {view.describe(group)}" for group in view.named]
-    text += [f"partition {partition}, commits: {size}" for partition, size in sorted(sizes.items())]
+    text.append("commits in each partition, from 0 on = " + " ".join(str(sizes[number]) for number in range(count)))
     return Scene((*marks, *_draw_bar(view), *_draw_list(view)), _explain(view, sizes), tuple(text), lines=(line,))
 
 

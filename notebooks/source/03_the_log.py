@@ -12,9 +12,9 @@
 # ![A partition is a folder, for example __consumer_offsets-9. A segment is a file, named by its first offset. The file contains batches without gaps. Each batch has a header of 61 bytes and records.](pictures/03.svg)
 
 # %% [markdown]
-# Perhaps you will never read such a file, but your program relies on one property of it: the offsets of one commit are stored together or not at all. The broker **appends** the offsets of one commit as the records of one [**batch**](../docs/handbook/glossary.md#batch). A crash can leave half a batch. But a batch begins with its length, so a broker notices that bytes are missing, and drops it. So the log has all offsets of the commit, or none.
+# Perhaps you will never read such a file, but your program relies on its structure. One commit can have the offsets of several partitions, each of which becomes a record, and the broker **appends** these records as one [**batch**](../docs/handbook/glossary.md#batch). A crash can leave half a batch. But each batch says how long it is, so a broker notices that bytes are missing, and drops the batch. So the log has all offsets of the commit, or none.
 #
-# Each batch begins with a **header**, and its records follow. The header answers three questions of a reader, and this lesson goes through them:
+# Each batch begins with a **header**, and its records follow. The header answers three questions of a reader:
 #
 # 1. **Where does the next batch begin?** The header has the length of the batch.
 # 2. **Are the bytes intact?** The header has a checksum.
@@ -60,18 +60,18 @@ for batch in batches:
     print(f"from byte {batch.position:>3}: {batch.size:>3} bytes, offset {batch.base_offset}, {what}{ending}")
 
 # %% [markdown]
-# This is the life of `promo`. The group was created without a member (offset 0), a consumer joined (1), committed twice (2 and 3) and left (4). Later, its topic `promo-spring` was deleted (5), and then the group (6).
+# The group was created (offset 0, lesson 06), a consumer joined (1), committed twice (2 and 3) and left (4). Later, its topic `promo-spring` was deleted (5), and then the group (6).
 #
 # ## One batch, byte by byte
 #
-# The batch that begins at byte 406 of the file is a commit of one partition. Its header takes 61 bytes. Here, the numbers on the left count **from the start of the batch**:
+# The batch that begins at byte 406 of the file is a commit of one partition. Its header takes 61 bytes. The numbers on the left count **from the start of the batch**:
 
 # %%
 start = batches[2].position
 course.hexdump(promo[start : start + 61])
 
 # %% [markdown]
-# As in a record, no name is stored: a reader knows each field by its place. The lesson needs these fields:
+# As in a record, a reader knows each field by its place. The lesson needs these fields:
 #
 # | bytes | field | used for |
 # |---|---|---|
@@ -84,7 +84,7 @@ course.hexdump(promo[start : start + 61])
 # | 43–50 | producer id | question 3 |
 # | 51–52 | producer epoch | lesson 08 |
 #
-# Inside the record are a key and a value, as in lesson 01:
+# Inside the record are a key and a value (lesson 01):
 
 # %%
 record = kg.decode(batches[2].records[0].key, batches[2].records[0].value)
@@ -94,14 +94,14 @@ print(f"value  offset {record.value.offset}, metadata '{record.value.metadata}'"
 # %% [markdown]
 # ## The checksum
 #
-# Question 2: are the bytes intact? A broker that loses power can leave half a batch at the end of the file, and a disk can change a byte. So the header has a checksum, a *CRC-32C*: a number that is computed from all bytes of the batch that follow it. If one of them has changed, a reader computes another number. A reader notices half a batch even without the checksum, because the length says that bytes are missing.
+# Question 2: are the bytes intact? A broker that loses power can leave half a batch at the end of the file, and a disk can change a byte. So the header has a checksum, a *CRC-32C*: a number computed from all bytes of the batch that follow the checksum. If one of these bytes has changed, a reader computes another number. (Half a batch is noticed even without the checksum, by its length.)
 
 # %% [markdown]
 # ## After a wrong checksum
 #
-# After a crash, a broker checks the batches at the end of its log. At the first wrong checksum it *truncates* the log: it removes this batch **and everything after it**.
+# After a crash, a broker checks the batches at the end of its log, which is called *recovery*. At the first wrong checksum, the broker *truncates* the log: it removes this batch **and everything after it**.
 #
-# Why not only this batch? Several brokers store the partition. One of them is its leader, and the others, its *followers*, copy the leader's log. A follower whose last record is 7 asks for 8, never for an earlier one. So it would never get back a batch that was cut out of the middle.
+# Why not only this batch? Several brokers store the partition. One of them is the partition's leader, and the others, the *followers*, copy the leader's log. A follower asks the leader only for what comes after its own last record. Suppose that a follower cut out only record 5, and kept 6 and 7. Then it would ask for record 8, and record 5 would never come back.
 #
 # ## Are the removed batches lost?
 #
@@ -112,7 +112,7 @@ print(f"value  offset {record.value.offset}, metadata '{record.value.metadata}'"
 # | another broker | The leader still has these batches, and the truncated broker copies them from there. |
 # | the truncated broker | The others must follow the leader: they shorten their copies to match its log, and the batches are lost. |
 #
-# This figure counts **from the start of the file**. Choose a *broken byte*<span class="live-only">, or type a position and a byte</span>, and step from *the file* to *after recovery* to see what the broker keeps. Can you find a byte whose change goes unnoticed?
+# In this figure, one byte of the file has changed on the disk. Step from *the file* to *after recovery* to see what the broker keeps. Choose another *broken byte*<span class="live-only">, or type a position in the file and a byte</span>. Can you find a byte whose change goes unnoticed?
 
 # %%
 # figure
@@ -140,7 +140,12 @@ course.check("unnoticed_change", unnoticed_change)
 # %% [markdown]
 # <details><summary>Which bytes are not protected, and why?</summary>
 #
-# The offset, the length and the leader epoch of a batch stand before the checksum. (In the figure, byte 563 is the end of an offset, and byte 571 the end of a leader epoch.) The length must be read before the checksum can be computed at all. The offset and the leader epoch have another reason: in normal topics, the client computes the checksum, and the broker fills in these two fields afterwards. `__consumer_offsets` has the same format, although here the broker writes everything.
+# The offset, the length, the leader epoch and the magic of a batch stand before the checksum, which does not cover them:
+#
+# - The **length** and the **magic** must be read before the checksum can be computed at all.
+# - The **offset** and the **leader epoch** are not yet known when the checksum is computed: in normal topics, the client computes the checksum, and the broker fills in these two fields afterwards. `__consumer_offsets` has the same format, although here the broker writes everything.
+#
+# In the figure, byte 563 is the end of an offset, and byte 571 the end of a leader epoch. What does a broker notice?
 #
 # - A wrong **leader epoch** goes unnoticed. (This is the leader epoch of the partition of `__consumer_offsets`. A commit has another leader epoch, that of the partition that the group reads.)
 # - A wrong **offset** is noticed only if it is lower than the offset of the batch before.
@@ -164,9 +169,9 @@ course.check("unnoticed_change", unnoticed_change)
 #
 # ## How to recognise a marker
 #
-# The *attributes* in the header are a sum of flags. Two of them matter here: hex 10 for a batch in a transaction, and hex 20 for a control batch. So `00 10` is a batch in a transaction, and `00 30` is a marker, which is both.
+# The *attributes* in the header are a sum of flags. Two flags matter here: hex 10 for a batch in a transaction, and hex 20 for a control batch. So `00 10` is a batch in a transaction, and `00 30` is a marker, which is both.
 #
-# The key of the marker begins at byte 66 of the batch, after 61 bytes of header and five bytes of the record. It has four bytes: 66 and 67 are its version, and 68 and 69 the type of the marker: `00 00` means abort, and `00 01` means commit.
+# The key of the marker begins at byte 66 of the batch, after 61 bytes of header and five bytes of the record. The bytes 66 and 67 are the version of the marker, and 68 and 69 its type: `00 00` means abort, and `00 01` means commit.
 
 # %% [markdown]
 # ## Exercise: the commit marker, in hex
@@ -194,7 +199,7 @@ course.check("commit_marker", commit_marker)
 # %% [markdown]
 # ## A small incident: 20 GB of parse errors per night
 #
-# What happens to a reader that does not ask question 3? A team wrote a program that reads the *files* of `__consumer_offsets`, record by record. Then another team began to use transactions. Now the program logs `cannot parse key 00 00 00 01` for each transaction, 20 GB per night. `kg.decode` cannot read this key, either:
+# What happens to a reader that does not ask question 3, whether the records count? A team wrote a program that reads the *files* of `__consumer_offsets`, record by record. Then another team began to use transactions. Now the program logs `cannot parse key 00 00 00 01` for each transaction, 20 GB per night. `kg.decode` cannot read this key, either:
 
 # %%
 try:
@@ -205,7 +210,12 @@ except kg.InvalidRecord as error:
 # %% [markdown]
 # <details><summary>What does the program read?</summary>
 #
-# It reads the key of a commit marker as if it were the key of a record: `00 00`, the marker's version, as record type 0, and `00 01`, the marker's type, as the length of a group name. But no name follows.
+# The program takes the key of a commit marker for the key of a record:
+#
+# | bytes | in a marker | what the program reads |
+# |---|---|---|
+# | `00 00` | the version of the marker, 0 | the record type, 0 |
+# | `00 01` | the type of the marker, *commit* | the length of the group's name, 1; but no name follows |
 #
 # Kafka's consumers skip control batches, and so must a program that reads the files: look at the header of a batch before you decode its records.
 #
@@ -214,7 +224,7 @@ except kg.InvalidRecord as error:
 # %% [markdown]
 # ## A tombstone in the file
 #
-# What does a record without a value look like? When the topic of `promo` was deleted, the broker wrote a tombstone for the group's offset. In each record, the value's length stands before the value. In a tombstone this length is −1, which is written as `01`. Here it is the second-to-last byte of the batch. (The last byte, `00`, says that there are no *record headers*, which only clients use.)
+# What does a record without a value look like? When the topic of `promo` was deleted, the broker wrote a tombstone for the group's offset. In each record, the value's length stands before the value. In a tombstone, this length is −1, written as `01`: here the second-to-last byte of the batch. (The last byte, `00`, says that there are no *record headers*, which only clients use.)
 
 # %%
 course.hexdump(promo[815:910], 815)
@@ -226,7 +236,7 @@ print(f"\noffset {record.offset}: {key.group}, {key.topic}-{key.partition}, {rec
 # %% [markdown]
 # ## Inside a record: varints
 #
-# Why does a tombstone have `01` for the length −1? (Skip this section and its exercise if you will not decode records yourself.) The numbers in the header of a batch have a fixed size. Inside a record, most numbers are small, for example lengths. So they are [**varints**](../docs/handbook/glossary.md#varint), in which a small number takes one byte:
+# Why does a tombstone have `01` for the length −1? (Skip this section and its exercise if you will not decode records yourself.) The numbers in the header of a batch have a fixed size. Inside a record, most numbers, such as lengths, are small. So these numbers are [**varints**](../docs/handbook/glossary.md#varint), in which a small number takes one byte:
 #
 # 1. The first byte holds the lowest seven bits, the next byte the next seven, and so on. The **highest bit** of a byte is 1 if another byte follows.
 # 2. The result n is *zigzag-encoded*, so that a negative number can be short, too. If n is even, the number is n / 2. If n is odd, the number is −(n + 1) / 2.
@@ -258,13 +268,13 @@ course.check("read_varint", read_varint)
 #
 # 3.9 and 4.x write the same format, and both put the records of one commit into one batch.
 #
-# In 3.9, a batch has the records of one request. In 4.x, it can have those of several requests, because the coordinator can wait for more (`group.coordinator.append.linger.ms`). A commit is never split over two batches.
+# In 3.9, a batch has the records of one request. In 4.x, a batch can have the records of several requests, because the coordinator can collect requests for a short time before it appends (`group.coordinator.append.linger.ms`).
 #
-# In both, `offsets.topic.compression.codec` chooses the compression, from 0 (none, the default) to 4 (zstd). The batch stores this number in the lowest three bits of its attributes.
+# In both, `offsets.topic.compression.codec` chooses the compression, from 0 (none, the default) to 4 (zstd). The number is in the lowest three bits of the attributes.
 #
 # <details><summary>Other versions</summary>
 #
-# The magic is 2 since Kafka 0.11. Before 0.11, each message had its own header (magic 0 and 1). Up to 3.9, the setting `log.message.format.version` could still choose an old format, so a broker looked up the partition's magic before it wrote a commit. Kafka 4.x writes only magic 2.
+# The magic is 2 since Kafka 0.11. Before 0.11, each message had its own header (magic 0 and 1). Up to 3.9, the setting `log.message.format.version` could still choose an old format. So before a broker wrote a commit, the broker looked up the magic of the partition, and wrote the commit in this format. Kafka 4.x writes only magic 2.
 #
 # </details>
 #
@@ -280,14 +290,14 @@ course.check("read_varint", read_varint)
 #
 # - A partition is a folder, a segment is a file, and a file is a sequence of batches.
 # - The offsets of one commit are one batch with one checksum, so the log has them together or not at all.
-# - The checksum covers all bytes after it. The offset, the length and the leader epoch are before it.
+# - The checksum covers all bytes after it. The offset, the length, the leader epoch and the magic are not covered.
 # - A marker is in a control batch, which has the attributes `00 30`. The key of the marker says abort or commit.
 # - A tombstone is a record whose value has the length −1.
 
 # %% [markdown]
 # ## For your consumer
 #
-# You rely on the batch: the offsets that a broker accepts from one `commitSync` survive a crash together, or none of them does. (A broker can refuse single offsets: lesson 07.) If you must read `__consumer_offsets` (lesson 01), set `isolation.level=read_committed`. Then the consumer skips the offsets of aborted transactions.
+# You rely on the batch: the offsets that a broker accepts from one `commitSync` survive a crash together, or none of them does. (A broker can accept some offsets of a commit and refuse the others: lesson 07.) If you must read `__consumer_offsets` (lesson 01), set `isolation.level=read_committed`. Then the consumer skips the offsets of aborted transactions.
 
 # %% [markdown]
 # ## At 3 am
@@ -296,12 +306,12 @@ course.check("read_varint", read_varint)
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | The broker's log says that it found a corrupt batch and truncated the segment | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets` | `Leader` is the broker from which the others copy | If another broker leads, wait: the truncated broker copies the records from the leader. If the truncated broker leads, the other brokers shorten their logs, and good records are lost. So copy the folders of the other brokers **first**, and [compare](../docs/operator.md#9-two-replicas-differ) |
-# | A file seems damaged | `kafkagroups load PATH --past-damage` | It also prints the offsets after the damage | Make the copy **before** the broker starts, because the start truncates the file. [Set the lost offsets](../docs/operator.md#8-a-segment-is-damaged) from this copy |
+# | The file `server.log` of a broker says that it found a corrupt batch and truncated the segment | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets` | `Leader` is the broker from which the others copy | If another broker leads, wait: the truncated broker copies the records from the leader. If the truncated broker leads, the other brokers shorten their logs, and good records are lost. So copy the folders of the other brokers **first**, and [compare](../docs/operator.md#9-two-replicas-differ) |
+# | A file seems damaged | `kafkagroups load PATH --past-damage` | The command also prints the offsets after the damage | Make the copy **before** the broker starts, because the start truncates the file. [Set the lost offsets](../docs/operator.md#8-a-segment-is-damaged) from this copy |
 # | Your own program cannot parse keys | `kafka-dump-log.sh --offsets-decoder --files 00000000000000000000.log` | `isControl: true` marks a control batch | Let the program skip control batches |
 #
 # ## What we left out, and why
 #
-# We left out the index of a segment and the file about its producers, because a broker can rebuild both from the `.log` file. The [glossary](../docs/handbook/glossary.md) explains all terms.
+# The index of a segment and the file about its producers: a broker can rebuild both from the `.log` file. The [glossary](../docs/handbook/glossary.md) explains all terms.
 #
 # **Next:** [04 · Storing](04_storing.ipynb): what happens between `commitSync()` and the answer.

@@ -3,7 +3,7 @@
 #
 # **What happens between `commitSync()` and the answer?**
 #
-# **Which Kafka:** every 4.x, with the new *group coordinator*. "Where 3.9 differs" compares it with the classic one of 3.9. **Which groups:** all, with the classic and the new protocol.
+# **Which Kafka:** every 4.x, with the new *group coordinator*. "Where 3.9 differs" compares it with the classic coordinator of 3.9. **Which groups:** all types.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -16,7 +16,7 @@
 #
 # 1. The order: the coordinator **appends** a record to the log, **waits** for the replicas, **shows** the new offset to clients that fetch it, and **answers** `NONE` (no error).
 # 2. The offsets of one request are in **one batch**, so they are stored together or not at all.
-# 3. If two commits set the offset of `orders-0`, the one whose record is **later in the log** wins.
+# 3. If two commits set the offset of `orders-0`, the commit whose record is **later in the log** wins.
 # 4. After an error, a commit **may still be stored**.
 #
 # A [*replica*](../docs/handbook/glossary.md#replica) is a copy of a partition on another broker. If the replica keeps up with the leader, it is [*in sync*](../docs/handbook/glossary.md#in-sync) and may become the next leader. A *fetch* in this course is the fetch of an offset (the request OffsetFetch), never of records.
@@ -24,7 +24,7 @@
 # %% [markdown]
 # ## A commit without an answer
 #
-# A real broker answers in milliseconds, too fast to watch. So we use a model of the coordinator of 4.3.1. Its log appends a batch at once, but the replicas confirm it only when we call `release()`. We send a commit of offset 5:
+# A real broker answers too fast to watch, so we use a model of the 4.3.1 coordinator. Its log appends a batch at once, but the replicas confirm the batch only when we call `release()`. We commit offset 5:
 
 # %%
 from kafkagroups import course
@@ -43,7 +43,7 @@ print(f"records in the log: {appended}; the client's answer: {answer}")
 #
 # The coordinator now has two states in memory:
 #
-# - The **newest state** already has the offset 5. A request that changes the group uses this state: a deletion that arrives now also deletes the 5, although the 5 is not confirmed.
+# - The **newest state** already has the offset 5. Requests that change the group work on this state. For example, a request that deletes the group now also deletes the unconfirmed 5.
 # - The [**snapshot**](../docs/handbook/glossary.md#snapshot) is the last state that the replicas have confirmed, so it does not have the offset 5. The coordinator answers fetches from the snapshot.
 #
 # *Predict*: another client fetches the offset of `orders-0` now. Which offset does it receive? −1 means that nothing is committed.
@@ -73,7 +73,7 @@ print(f"a fetch returns {fetched}; the client's answer: {answer.value[orders_0].
 # %% [markdown]
 # ## Step by step, with a power cut
 #
-# In the figure, 5 is committed, and a client commits 6. The upper half is 4.x, the lower half 3.9. Cut the power at each step: the broker is gone, with its memory. A replica becomes the next leader and loads its own copy of the log, which has every confirmed record and perhaps newer records.
+# In the figure, 5 is committed, and a client commits 6. Watch the upper half, 4.x; come back for the lower half after "Where 3.9 differs". Cut the power at each step: the broker is gone, with its memory. A replica becomes the next leader and loads its own copy of the log, which has every confirmed record and perhaps newer records. Which offset does the next leader answer?
 
 # %%
 # figure
@@ -83,20 +83,20 @@ course.CommitAndPowerCut()
 # <details><summary>What a power cut at each step leaves</summary>
 #
 # - **After “6 checked”**: 6 is only in memory, so the crash loses it, and the next broker answers 5.
-# - **After “6 appended”**: the record is in one broker's log, and perhaps in the next leader's. The answer is 6 or 5.
-# - **After “6 confirmed”**: the replicas have the record. It is safe, although the client has no answer yet.
+# - **After “6 appended”**: the record is in one broker's log, and perhaps in the next leader's. The next broker answers 6 or 5.
+# - **After “6 confirmed”**: the replicas have the record, so 6 is safe, although the client has no answer yet.
 # - **After “6 answered”**: the client knows that 6 is stored.
 #
 # </details>
 #
-# So a commit that was answered `NONE` is safe as long as one replica in sync survives. A commit **without** an answer is perhaps stored, and perhaps not.
+# So a commit that was answered `NONE` is safe as long as one replica in sync survives. A commit **without** an answer may be stored or not.
 
 # %% [markdown]
 # ## A commit times out
 #
 # If the replicas have not confirmed a batch after 5 seconds (`offsets.commit.timeout.ms`), the commit **times out**: the client gets an error, although the record is in the log.
 #
-# *Predict*: 5 is committed, and the commit of 6 times out. Which offset does a fetch from this broker return? And which offset does the next broker return, if its copy of the log has the record of 6? Write a pair, for example `(1, 2)`.
+# *Predict*: 5 is committed, and the commit of 6 times out. Which offset does a fetch from this broker return? And which offset does the next broker return, if this next broker's copy of the log has the record of 6? Write a pair, for example `(1, 2)`.
 
 # %%
 # prediction
@@ -124,11 +124,12 @@ with course.fold("this_and_next", this_and_next, (this_broker, next_broker)):
     display(late)
 
 # %% [markdown]
-# How to read such a table: after `log ←` stands a record that the broker wrote, and after *waits, then* an answer that came later. If a row has only one answer, both versions give it.
+# <details><summary>How to read the table, and why there are two different offsets</summary>
 #
-# <details><summary>Why two different offsets?</summary>
+# - `log ← …` is a record that the broker wrote.
+# - *waits, then X*: the client waited, and later received the answer X.
 #
-# The error does not take the record out of the log. This broker must not show 6, because the replicas have not confirmed it. In our example, the next broker happens to have the record, and it shows whatever is in its log.
+# The error does not take the record out of the log. This broker must not show 6, because the replicas have not confirmed the record. In our example, the next broker happens to have the record, and a broker shows all that it has loaded from its log.
 #
 # </details>
 #
@@ -142,7 +143,7 @@ with course.fold("this_and_next", this_and_next, (this_broker, next_broker)):
 # | the newest state | stays at 6 | goes back to 5 |
 # | a fetch returns | 5, and 6 as soon as the replicas confirm it | 5 |
 #
-# In both cases, a timeout or too few replicas in sync, the client gets the same error: `COORDINATOR_NOT_AVAILABLE`. So the client cannot know whether the record is in the log, and `commitSync` sends the commit again. Once the repeated commit is answered `NONE`, all replicas in sync have it, so this and the next broker return the same offset.
+# In both cases, a timeout or too few replicas in sync, the client gets the same error: `COORDINATOR_NOT_AVAILABLE`. So the client cannot know whether the record is in the log, and `commitSync` sends the commit again. As soon as a repeated commit is answered `NONE`, all replicas in sync have its record. From then on, this broker and the next broker return the same offset.
 
 # %% [markdown]
 # ## How many copies a NONE means
@@ -157,20 +158,20 @@ with course.fold("this_and_next", this_and_next, (this_broker, next_broker)):
 # | 2 brokers | `NONE`: two copies | `NONE`: two copies |
 # | only the leader | `NONE`: one copy, which is lost with this broker | an error: the log refuses the commit |
 #
-# So set `min.insync.replicas=2` for `__consumer_offsets`: then each commit that was answered `NONE` survives the loss of one broker.
+# So set `min.insync.replicas=2` for `__consumer_offsets`. Then each commit that was answered `NONE` survives the loss of one broker. This needs no restart: `kafka-configs.sh --bootstrap-server localhost:9092 --alter --topic __consumer_offsets --add-config min.insync.replicas=2`.
 
 # %% [markdown]
 # ## What the client is told
 #
-# If the log refuses a batch with `NOT_ENOUGH_REPLICAS`, this error is about `__consumer_offsets`. But a client that received it would suspect `orders-0`, the partition in its commit. So the coordinator translates the errors of the log into three errors, each of which is advice:
+# If the log refuses a batch with `NOT_ENOUGH_REPLICAS`, this error is about `__consumer_offsets`. But a client with this error would suspect `orders-0`, the partition in its commit. So the coordinator translates the errors of the log into three errors, each of which is advice:
 #
 # | the answer | the advice | `commitSync` | the callback of `commitAsync` gets |
 # |---|---|---|---|
-# | `COORDINATOR_NOT_AVAILABLE` | You cannot know whether it is stored: wait, and commit again. | repeats for 60 seconds (`default.api.timeout.ms`), then throws `TimeoutException` | `RetriableCommitFailedException` |
-# | `NOT_COORDINATOR` | Another broker can store it: find the new coordinator, and commit again. | the same | the same |
-# | `UNKNOWN_SERVER_ERROR` | No broker will store it: repeating does not help. | throws `KafkaException` at once | `KafkaException` |
+# | `COORDINATOR_NOT_AVAILABLE` | You cannot know whether the commit is stored: wait, and commit again. | repeats for 60 seconds (`default.api.timeout.ms`), then throws `TimeoutException` | `RetriableCommitFailedException` |
+# | `NOT_COORDINATOR` | Another broker can store the commit: find the new coordinator, and commit again. | the same | the same |
+# | `UNKNOWN_SERVER_ERROR` | No broker will store the commit: repeating does not help. | throws `KafkaException` at once | `KafkaException` |
 #
-# After `COORDINATOR_NOT_AVAILABLE` or `NOT_COORDINATOR`, your program may go on, because its next commit replaces the failed one. Until then, a crash or a rebalance can repeat records. After a `KafkaException`, first find the cause, because the next commit can fail for the same reason.
+# After `COORDINATOR_NOT_AVAILABLE` or `NOT_COORDINATOR`, your program may go on, because its next commit replaces the failed commit. Until then, a crash or a rebalance can repeat records. After a `KafkaException`, first find the cause: the next commit can fail, too.
 
 # %% [markdown]
 # ## Exercise: what is left after a crash
@@ -183,7 +184,7 @@ with course.fold("this_and_next", this_and_next, (this_broker, next_broker)):
 # 4. the log had refused the batch?
 # 5. the commit had timed out, and the client had an error?
 #
-# Write five values in parentheses: 5, 6, or `"?"` if it depends on whether the next leader's copy of the log has the record.
+# Write five values in parentheses: 5, 6, or `"?"` if the answer depends on whether the next leader's copy of the log has the record.
 
 # %%
 # exercise: after_the_crash
@@ -222,7 +223,7 @@ with course.fold("in_the_end", in_the_end, int(crossed.steps[-1].answers[0].remo
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# The place in the log decides. The coordinator remembers one number, the offset up to which its log is confirmed. If 7 is confirmed, everything before 7 is confirmed, too, so the later confirmation of 6 changes nothing. A broker that loads this log also finds 7 at its end.
+# The place in the log decides. The coordinator remembers how far its log is confirmed, and the record of 6 stands before the record of 7. So when the record of 7 is confirmed, the record of 6 is confirmed, too, and the later confirmation of 6 changes nothing. A broker that loads this log also finds 7 last.
 #
 # </details>
 #
@@ -250,11 +251,11 @@ course.check("commit_again", commit_again)
 # %% [markdown]
 # ## Exercise for later: translate an error
 #
-# Write `commit_error(append_error)`: it takes the name of the log's error, a text, and returns the name in the answer. Decide for each error: can this broker store the commit later, or only another broker, or no broker? Errors that are not in the table stay unchanged.
+# Write `commit_error(append_error)`: it takes the name of the log's error, a text, and returns the name in the answer. For each error in this table, choose one of the three answers of "What the client is told": can this broker store the commit later, or only another broker, or no broker? Other errors stay unchanged.
 #
 # | error of the log | what happened |
 # |---|---|
-# | `UNKNOWN_TOPIC_OR_PARTITION` | The offsets topic does not exist yet. |
+# | `UNKNOWN_TOPIC_OR_PARTITION` | `__consumer_offsets` does not exist yet. |
 # | `NOT_ENOUGH_REPLICAS` | Fewer replicas are in sync than `min.insync.replicas`. |
 # | `REQUEST_TIMED_OUT` | The replicas have not confirmed the batch in time. |
 # | `NOT_LEADER_OR_FOLLOWER` | Another broker leads the partition now. |
@@ -273,7 +274,7 @@ course.check("commit_error", commit_error)
 # %% [markdown]
 # ## What is written
 #
-# A real 4.3.1 broker received four commits of `dashboard`, whose client is not a member of the group. It wrote one batch for each request, so a crash can lose a request, but never a part of it. The next cell prints these batches. Then the models of 4.3.1 and 3.9.2 store the same commits, and a ✓ means that their batches have the same offsets and sizes as those of the real broker:
+# A real 4.3.1 broker received four commits of `dashboard`, whose client is not a member of the group. The broker wrote one batch for each request, so a crash can lose a request, but never a part of a request. The next cell prints these batches. Then the models of 4.3.1 and 3.9.2 store the same commits, and a ✓ means that their batches have the same offsets and sizes as those of the real broker:
 
 # %%
 import kafkagroups as kg
@@ -296,7 +297,7 @@ for kafka in ("4.3.1", "3.9.2"):
 #
 # Instead of a snapshot, the coordinator of 3.9 has two maps: the [*cache*](../docs/handbook/glossary.md#cache), from which it answers fetches, and a map of the commits in flight. A confirmed offset moves into the cache, unless the cache has an offset from a later record. When a commit is refused or times out, 3.9 forgets its offset.
 #
-# Here, 6 times out. Then the replicas recover, and confirm a commit for another partition:
+# Here, 6 times out. Then the replicas recover, and confirm a commit for another partition. A row with one answer holds for both versions:
 
 # %%
 def commit_after_a_timeout(broker):
@@ -309,7 +310,7 @@ def commit_after_a_timeout(broker):
 course.compare_brokers(commit_after_a_timeout, holds_answers=True)
 
 # %% [markdown]
-# Replicas copy the log in order, so those that have the record of `orders-1` also have the record of 6. That is why 4.x shows 6 at the end. 3.9 has forgotten 6, and fetches return 5 until the next commit or load. Three more things differ:
+# Replicas copy the log in order, so those that have the record of `orders-1` also have the record of 6. That is why 4.x shows 6 at the end. 3.9 has forgotten 6, and fetches return 5 until the next commit or load. Three more differences:
 #
 # | | 4.x | 3.9 |
 # |---|---|---|
@@ -319,7 +320,7 @@ course.compare_brokers(commit_after_a_timeout, holds_answers=True)
 #
 # <details><summary>The map of commits in flight, and a commit that is answered NONE but not shown</summary>
 #
-# In the source of 3.9, the map of commits in flight is called `pendingOffsetCommits`. The map has only one offset for each partition, the newest one. When a commit is confirmed and the map has no offset of its partition any more, 3.9 concludes that the offset was deleted in the meantime, and does not move the confirmed offset into the cache. With two commits in flight, this goes wrong:
+# In the source of 3.9, the map of commits in flight is called `pendingOffsetCommits`. The map has only one offset for each partition, the newest. With two commits in flight, this goes wrong:
 #
 # | step | map | cache |
 # |---|---|---|
@@ -327,9 +328,9 @@ course.compare_brokers(commit_after_a_timeout, holds_answers=True)
 # | 6 is appended | 6 | 5 |
 # | 7 is appended, and replaces 6 in the map | 7 | 5 |
 # | 7 times out, and leaves the map | – | 5 |
-# | 6 is confirmed, and its client gets `NONE`; but the map has no offset, so 6 does not move | – | 5 |
+# | 6 is confirmed, and its client gets `NONE` | – | 5 |
 #
-# Fetches return 5 until the next commit or load. The same happens to a commit in flight whose group is deleted meanwhile: it is answered `NONE`, and not shown.
+# When 6 is confirmed, 3.9 looks into the map. The map is empty, so 3.9 believes that somebody deleted the offset in the meantime, and does not move 6 into the cache. Fetches return 5 until the next commit or load. The same happens to a commit in flight whose group is deleted meanwhile: it is answered `NONE`, and not shown.
 #
 # </details>
 #
@@ -355,9 +356,9 @@ course.compare_brokers(commit_after_a_timeout, holds_answers=True)
 # ## For your consumer
 #
 # - A consumer's [*position*](../docs/handbook/glossary.md#position-of-a-consumer), the offset of the next record that it will read, is only in its memory. If 6 is committed and the consumer dies after reading the records 6 to 9, its successor reads these records again. Process first and then commit, and you have [*at least once*](../docs/handbook/glossary.md#at-least-once); the other order means [*at most once*](../docs/handbook/glossary.md#at-most-once).
-# - Use `commitSync` before you close a consumer. It retries for `default.api.timeout.ms`. After a `TimeoutException`, the commit may be stored or not.
+# - Use `commitSync` before you close a consumer. It retries for `default.api.timeout.ms`. After a `TimeoutException`, the commit may still be stored.
 # - `commitAsync` does not retry: a repeated old commit could land after a newer one in the log, and win. Log its errors.
-# - With auto commit, `poll` commits, not more often than every 5 seconds (`auto.commit.interval.ms`). If your loop needs two minutes for the records of one `poll`, a crash repeats two minutes.
+# - With auto commit, `poll` commits at most once in 5 seconds (`auto.commit.interval.ms`). If your loop needs two minutes for the records of one `poll`, a crash repeats two minutes.
 
 # %% [markdown]
 # ## At 3 am

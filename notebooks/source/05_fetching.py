@@ -18,13 +18,13 @@
 # |---|---|---|
 # | 1. Who coordinates my group? | FindCoordinator, to any broker | The leader of the group's partition. |
 # | 2. Where do I continue? | OffsetFetch (the *fetch*), to the coordinator | An offset from **memory**, or −1 without an error. |
-# | 3. Can this offset still change? | the same OffsetFetch | If so, the consumer waits for a [**stable offset**](../docs/handbook/glossary.md#stable-offset). |
-# | 4. Has the partition lost records that I have read? | OffsetForLeaderEpoch, to the leader of `orders-0` | The commit's **leader epoch** shows it. |
+# | 3. Can this offset still change? | the same OffsetFetch | Only while a newer commit is unfinished. Then the consumer waits for a [**stable offset**](../docs/handbook/glossary.md#stable-offset). |
+# | 4. Does the partition still have the records that I have read? | OffsetForLeaderEpoch, to the leader of `orders-0` | Normally yes. The commit's **leader epoch** shows a loss. |
 
 # %% [markdown]
 # ## Question 1: who coordinates my group?
 #
-# Only the broker that leads the group's partition has the group in memory, and while the broker loads the partition, this memory is incomplete. If it answered "nothing committed" during the load, the consumer would start in the wrong place. So a leader that is still loading answers `COORDINATOR_LOAD_IN_PROGRESS`, and a broker that is not the leader answers `NOT_COORDINATOR`. Here, a broker loses the leadership of the group's partition and gets it back:
+# Only the broker that leads the group's partition has the group in memory, and while the broker loads the partition, this memory is incomplete. If the broker answered "nothing committed" during the load, the consumer would start in the wrong place. So a leader that is still loading answers `COORDINATOR_LOAD_IN_PROGRESS`, and a broker that is not the leader answers `NOT_COORDINATOR`. Here, a broker loses the leadership of the group's partition and gets it back:
 
 # %%
 from kafkagroups import course
@@ -35,23 +35,23 @@ ORDERS_0 = TopicPartition("orders", 0)
 
 def move_away_and_back(broker):
     yield "a commit of 50", broker.offset_commit("billing", {ORDERS_0: OffsetCommit(50)})
-    broker.resign(0)  # this model has only partition 0
+    broker.resign(0)  # another broker leads partition 0, the only one of this model
     yield "a fetch, after another broker took over", broker.offset_fetch("billing")
     broker.manager.loading.add(0)  # as if the load had begun
     yield "a fetch during the load", broker.offset_fetch("billing")
-    broker.elect(0)
+    broker.elect(0)  # this broker leads partition 0 again, and loads it
     yield "a fetch after the load", broker.offset_fetch("billing")
 
 
 course.compare_brokers(move_away_and_back)
 
 # %% [markdown]
-# (A row with one answer means that 4.3.1 and 3.9.2 give the same answer.) After `NOT_COORDINATOR`, the client asks again who the coordinator is, because it is normally another broker now. After `COORDINATOR_LOAD_IN_PROGRESS`, the client waits and asks the same broker again. Meanwhile, Java's `poll` returns no records and throws nothing.
+# After `NOT_COORDINATOR`, the client asks again who the coordinator is, because the coordinator is normally another broker now. After `COORDINATOR_LOAD_IN_PROGRESS`, the client waits and asks the same broker again. Meanwhile, Java's `poll` returns no records.
 
 # %% [markdown]
 # ## A restart, second by second
 #
-# We restarted a real 4.3.1 broker, and kept sending it three requests. A line is printed whenever an answer changes:
+# We restarted a real 4.3.1 broker, and kept sending three requests. Each line shows a change of an answer:
 
 # %%
 import json
@@ -67,11 +67,11 @@ for answer in answers:
     print(f"{answer['ms']:>6}  {first:<24}{answer.get('OffsetFetch billing', ''):<22}{answer.get('ListGroups', '')}")
 
 # %% [markdown]
-# For 12 seconds, the broker is not up yet. Then:
+# For 12 seconds, the broker is not up. Then:
 #
-# - **FindCoordinator** only looks up the partition's leader.
-# - **OffsetFetch** needs only the group's own partition, which was loaded between two of our requests.
-# - **ListGroups**, the list of a broker's groups, needs *all* partitions. **An empty list right after a start proves nothing**: before the load begins, the broker does not know which partitions it leads, and answers `NONE` with 0 groups.
+# - **FindCoordinator** only looks up the partition's leader, so it needs no load.
+# - **OffsetFetch** needs only the partition of `billing`. Its load was over before our next request, so this column never shows `COORDINATOR_LOAD_IN_PROGRESS`.
+# - **ListGroups**, the list of a broker's groups, needs *all* partitions. Its first answer, `NONE, 0 groups`, looks like an empty cluster, but the broker did not know yet which partitions it leads. **An empty list right after a start proves nothing.**
 
 # %% [markdown]
 # ## Question 2: where do I continue?
@@ -89,7 +89,7 @@ in_partition_9 = len(course.read_lines(Path(shop, "__consumer_offsets-9")))
 print(f"{loaded} records were read to load all 50 partitions, {in_partition_9} of them in partition 9")
 
 # %% [markdown]
-# *Predict*: the broker loses partition 9, and then becomes its leader again. After that, it answers ten fetches of `billing`, which is in partition 9. How many more records does it read from the log?
+# *Predict*: the broker loses partition 9, and then leads this partition again. After that, the broker answers ten fetches of `billing`, which is in partition 9. How many more records does the broker read from the log?
 
 # %%
 # prediction
@@ -106,7 +106,7 @@ course.reveal("read_again", read_again, logs.records_read - loaded)
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# A broker that loses a partition drops its groups, because the next leader may change them. So our broker had to load the 45 records of partition 9 again, once. The ten fetches read no record.
+# A broker that loses a partition drops the groups of this partition, because the next leader may change them. So our broker had to load the 45 records of partition 9 again, once. The ten fetches read no record.
 #
 # </details>
 #
@@ -123,7 +123,7 @@ for partition, committed in sorted(ours["billing"].items()):
 # %% [markdown]
 # ## Nothing committed
 #
-# *Predict*: a client asks for `orders-0` of a group that never existed. Which offset and which error name does it receive? Write a pair, for example `(7, "REQUEST_TIMED_OUT")`.
+# *Predict*: a client asks for `orders-0` of a group that never existed. Which offset and which error name does the client receive? Write a pair, for example `(7, "REQUEST_TIMED_OUT")`.
 
 # %%
 # prediction
@@ -157,7 +157,7 @@ def may_see(operation, kind, name):
 course.compare_brokers(ask_all_and_by_name, authorize=may_see)
 
 # %% [markdown]
-# For a fetch **by name**, the coordinator goes through the client's list of partitions, so each of them has an offset, −1 or an error in the answer. For a fetch of **all**, it goes through its committed offsets, and leaves out those that the client may not see. So a monitor with too few permissions shows too few offsets, and no error.
+# For a fetch **by name**, the coordinator goes through the client's list of partitions, so each partition of the list has an offset, −1 or an error in the answer. For a fetch of **all**, the coordinator goes through the group's committed offsets, and leaves out those that the client may not see. So a monitor with too few permissions shows too few offsets, and no error.
 
 # %% [markdown]
 # ## Why the answer can be −1
@@ -166,15 +166,15 @@ course.compare_brokers(ask_all_and_by_name, authorize=may_see)
 #
 # | the reason | how to recognise it |
 # |---|---|
-# | The group is new, or a name is wrong. | The log has no commit of it. |
-# | The offset has expired or was deleted (lesson 09). | The log has a tombstone for it. |
+# | The group is new, or a name is wrong. | The log has no commit of this group and partition. |
+# | The offset has expired or was deleted (lesson 09). | The log has a tombstone for the offset. |
 # | `__consumer_offsets` has more partitions than before (lesson 02). | The commit is in another partition. |
 # | A client has committed −1, which Java's client refuses to do. | The log has a commit with −1. |
 
 # %% [markdown]
 # ## Exercise: a decision
 #
-# A monitor reports that `billing` has lost its offset for `orders-0`. Which answer proves that the coordinator has no such offset?
+# A monitor reports that `billing` has lost its offset for `orders-0`. Which answer proves that the coordinator has no offset for this partition?
 #
 # - **A**: One second after the broker's start, ListGroups returned `NONE` and a list without `billing`.
 # - **B**: OffsetFetch for all partitions returned an empty list and `NONE`. The client that asked has permissions for groups, but not for topics.
@@ -200,10 +200,10 @@ course.check("proof_of_loss", proof_of_loss)
 #
 # | if the coordinator answered | this could happen next |
 # |---|---|
-# | 5, the confirmed offset | Y begins at 5, and processes record 5 again, although the replicas confirm 6 a moment later. |
-# | 6, the offset in flight | Y begins at 6. But the broker crashes, and the record of 6 is lost. So Y works at a position that no broker has, and whoever comes after Y begins at 5 again. |
+# | 5, the confirmed offset | Y processes record 5 again, although 6 is confirmed a moment later. |
+# | 6, the offset in flight | Y begins at 6. But the broker crashes, and the commit of 6 is lost, so the committed offset is still 5. If Y dies before its own commit, record 5 is processed again, although the answer to Y counted this record as done. |
 #
-# So a coordinator of 4.x lets a stable fetch **wait** until the replicas have confirmed 6. Then 6 can no longer be lost:
+# So a coordinator of 4.x lets a stable fetch **wait** until the replicas have confirmed 6. After that, a crash cannot lose the commit of 6:
 
 # %%
 def commit_in_flight(broker):
@@ -221,7 +221,7 @@ course.compare_brokers(commit_in_flight, ("4.3.1",), holds_answers=True)[2:]
 # %% [markdown]
 # ## While a transaction is open
 #
-# The second case is an offset that was committed in a *transaction* ([lesson 08](08_transactions.ipynb)). Until the transaction ends, nobody knows whether the offset will count: it is **pending**. A transaction can stay open for minutes, too long for a request to wait. So for a partition with a pending offset, a stable fetch is answered at once, with `UNSTABLE_OFFSET_COMMIT`, and the consumer asks again until the transaction ends.
+# The second case is an offset that was committed in a *transaction* ([lesson 08](08_transactions.ipynb)). Until the transaction ends, nobody knows whether this offset will count: it is **pending**. A transaction can stay open for minutes, too long for a request to wait. So for a partition with a pending offset, a stable fetch is answered at once, with `UNSTABLE_OFFSET_COMMIT`, and the consumer asks again until the transaction ends.
 #
 # When the shop's brokers were killed (lesson 00), `fraud-check` had no committed offset of `orders-0`, only a pending one.
 #
@@ -242,7 +242,7 @@ course.reveal("about_orders_0", about_orders_0, all_stable.get("orders-0", "not 
 #
 # </details>
 #
-# Here are all four ways to ask. `payments-1` has both kinds of offset, and `orders-0` only a pending one:
+# Here are all four ways to ask. `payments-1` has a committed and a pending offset, `orders-0` only a pending one:
 
 # %%
 def open_transaction(broker):
@@ -261,7 +261,7 @@ def open_transaction(broker):
 course.compare_brokers(open_transaction)
 
 # %% [markdown]
-# *All, stable* leaves out `orders-0`, although it is pending. So ask by name for stable offsets.
+# The answer to *all, stable* does not mention `orders-0`. So if you need stable offsets, list the partitions in the request.
 
 # %% [markdown]
 # ## Exercise: the answer to a fetch
@@ -271,9 +271,9 @@ course.compare_brokers(open_transaction)
 # - `committed`: a dictionary from partition to offset.
 # - `pending`: the set of partitions with a pending offset.
 # - `asked`: a list of partitions, or `"all"`.
-# - `stable`: whether the client set `requireStable`. No commit is in flight.
+# - `stable`: whether the client set `requireStable`.
 #
-# An answer is an offset, −1, or `"UNSTABLE_OFFSET_COMMIT"`.
+# An answer is an offset, −1, or `"UNSTABLE_OFFSET_COMMIT"`. No commit is in flight.
 
 # %%
 # exercise: get_offsets
@@ -287,18 +287,20 @@ course.check("get_offsets", get_offsets)
 # %% [markdown]
 # ## All answers, in a failover
 #
-# Here are the answers to the three questions together. Broker 1 leads partition 9, and dies. Step through the phases: in which of them does a client that asks for `billing` get no offset, and what does it do next? Then ask for the other groups.
+# Questions 1 to 3 together: broker 1 leads partition 9, and dies. Step through the phases: in which of them does a client that asks for `billing` get no offset, and what does the client do next? Then ask for the other groups.
 
 # %%
 # figure
 course.Failover()
 
 # %% [markdown]
-# ## Question 4: has the partition lost records that I have read?
+# ## Question 4: does the partition still have the records that I have read?
 #
-# 1. Broker A leads `orders-0` in leader epoch 3, and writes up to 59. Broker B has copied up to 39.
-# 2. `billing` has read up to 44, and commits 45.
-# 3. A's disk fails. B is not in sync, but an administrator lets it lead, in leader epoch 4 (an [*unclean* leader election](../docs/handbook/glossary.md#unclean-leader-election)).
+# Each new leader of a partition gets a higher number, the *leader epoch*.
+#
+# 1. Broker A leads `orders-0` in leader epoch 3, and has records up to 59. Broker B has copied the records up to 39.
+# 2. `billing` has read A's records up to 44, and commits 45.
+# 3. A's disk fails. B is not in sync, but an administrator lets B lead, in leader epoch 4 (an [*unclean* leader election](../docs/handbook/glossary.md#unclean-leader-election)).
 # 4. B receives **new** records, from 40 on:
 #
 # ```
@@ -309,20 +311,20 @@ course.Failover()
 #
 # `billing` has not read B's records 40 to 44, so a start at 45 would skip them.
 #
-# The *leader epoch* prevents this. It rises with each new leader of the partition, and a commit contains the leader epoch of the last record that the consumer has read: here 3.
+# The leader epoch prevents this, because a commit contains the leader epoch of the last record that the consumer has read. `billing` has read record 44 of A, so its commit contains 3.
 #
 # ## Where an epoch ends
 #
-# The consumer asks B, with `OffsetForLeaderEpoch`, where epoch 3 ends. B has a list of epochs, each with its first offset: `[(0, 0), (3, 20), (4, 40)]`. Epoch 3 ends where epoch 4 begins, at 40. The consumer continues at the smaller of its offset and the end of the epoch, so at 40.
+# The consumer asks B, with `OffsetForLeaderEpoch`, where epoch 3 ends. B has a list of epochs, each with its first offset: `[(0, 0), (3, 20), (4, 40)]`. Epoch 3 ends where epoch 4 begins, at 40. The consumer's offset is 45, so the consumer continues at the smaller number, 40.
 #
-# **An epoch ends at the first offset of the next higher epoch in the list.** The list need not have the epoch of a commit, for example after its records were lost. If a consumer asks B where epoch 1 ends, B answers 20, because the next higher epoch, 3, begins there. The highest epoch ends at the end of the log.
+# **An epoch ends at the first offset of the next higher epoch in the list.** This is also true for an epoch that is not in the list, for example because all its records are lost. If a consumer asks B where epoch 1 ends, the next higher epoch in the list is 3, which begins at 20. So B answers 20. The highest epoch ends at the end of the log.
 #
-# An offset that an operator has set with `kafka-consumer-groups.sh` has no leader epoch, so the consumer does not ask.
+# An offset that an operator has set with `kafka-consumer-groups.sh` has no leader epoch, so the consumer does not ask question 4.
 
 # %% [markdown]
 # ## Exercise for later: three restarts, on paper
 #
-# The leader of a partition has this list of epochs with their first offsets: `[(0, 0), (2, 70), (5, 90)]`. Its log ends at 120. Three consumers start with these committed offsets:
+# The leader of a partition has this list of epochs with their first offsets: `[(0, 0), (2, 70), (5, 90)]`. The leader's log ends at 120. Three consumers start with these committed offsets:
 #
 # 1. offset 85, epoch 2
 # 2. offset 95, epoch 2
@@ -347,8 +349,6 @@ course.check("three_restarts", three_restarts)
 course.compare_brokers(commit_in_flight, holds_answers=True)[2:]
 
 # %% [markdown]
-# After a failed load (lesson 11), 3.9 answers −1 although the commit is in the log, whereas 4.x answers `NOT_COORDINATOR`.
-#
 # <details><summary>What a monitor asks: ListGroups and DescribeGroups</summary>
 #
 # A monitor sends ListGroups to **every** broker, because each lists only its own groups, and then DescribeGroups for the state and the members of a group.
@@ -365,7 +365,7 @@ course.compare_brokers(commit_in_flight, holds_answers=True)[2:]
 # The handbook has both coordinators, [event by event](../docs/handbook/events.md).
 #
 # - 1.0.1 answers `NOT_COORDINATOR` to OffsetFetch while it loads, and it has no `requireStable`.
-# - Up to 3.x, version 0 of OffsetCommit and OffsetFetch used ZooKeeper, so a commit with version 0 is invisible to a fetch with version 1.
+# - A very old client sends version 0 of the request OffsetCommit. A broker of up to 3.x stores this offset in ZooKeeper, so a fetch finds it only with version 0 of OffsetFetch.
 #
 # </details>
 
@@ -389,7 +389,7 @@ course.compare_brokers(commit_in_flight, holds_answers=True)[2:]
 # - Only the leader of the group's partition answers, from memory, after its load.
 # - "Nothing committed" is −1 with `NONE`, and `auto.offset.reset` decides.
 # - A fetch by name answers for every partition in its list. A fetch of all partitions leaves out those without an offset or permission.
-# - A consumer waits for a commit in flight. While a transaction is open, it gets `UNSTABLE_OFFSET_COMMIT`, and asks again.
+# - A consumer waits for a commit in flight. While a transaction is open, the consumer gets `UNSTABLE_OFFSET_COMMIT`, and asks again.
 # - The leader epoch of a commit shows whether the partition has lost records that the consumer had read.
 #
 # ## For your consumer
@@ -403,10 +403,10 @@ course.compare_brokers(commit_in_flight, holds_answers=True)[2:]
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | A group starts from the beginning or skips records. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing` | If CURRENT-OFFSET is `-`, there is no offset. If it is a number, the group may have committed again after the loss. | Stop the consumers before they commit again, find the cause (row 2), and set the old offsets ([lesson 09](09_deleting.ipynb)). |
+# | A group starts from the beginning or skips records. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing` | If CURRENT-OFFSET is `-`, there is no offset. If CURRENT-OFFSET is a number, the group may have committed again after the loss. | Stop the consumers before they commit again. Find the cause with the next command, and set the old offsets ([lesson 09](09_deleting.ipynb)). |
 # | Why is there no offset? | `kafkagroups explain PATH --group billing` | See "Why the answer can be −1". | Reading is safe. |
-# | A monitor does not show the group. | the command of row 1 | If it shows the group, the monitor asked during a load or lacks permissions. | Give the monitor DESCRIBE on the group and its topics. |
-# | A consumer reads nothing. | the command of row 1 | If LAG is not 0, and the consumer's log repeats `unstable offsets`, a transaction is open. | [Lesson 08](08_transactions.ipynb), "At 3 am". |
+# | A monitor does not show the group. | the `--describe` command above | If the command shows the group, the monitor asked during a load or lacks permissions. | Give the monitor DESCRIBE on the group and its topics. |
+# | A consumer reads nothing. | the `--describe` command above | If LAG is not 0, and the consumer's log repeats `unstable offsets`, a transaction is open. | [Lesson 08](08_transactions.ipynb), "At 3 am". |
 
 # %% [markdown]
 # <details><summary>In Kafka</summary>

@@ -3,7 +3,7 @@
 #
 # **What does a rebalance do, and what does a death cost?**
 #
-# **Which Kafka:** every 4.x, with the new *group coordinator*. It manages *classic groups*, too, and this lesson is about them: their consumers keep the default `group.protocol=classic`.
+# **Which Kafka:** every 4.x, with the new *group coordinator*. **Which groups:** *classic groups*, whose consumers keep the default `group.protocol=classic`.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -50,7 +50,7 @@
 #
 # ## The first member
 #
-# Two consumers join the group `billing`, and later they leave. Each of the 20 rows shows a request (or a pause) and its answer. After *now* stands the new state of the group, and after `log ←` a record that the coordinator has written. Here are the first three. (Skip the code.)
+# Two consumers join the group `billing`, and later they leave. Each of the 20 rows is a request (or a pause) and the answer. The text after *now* is the new state of the group. The text after `log ←` is a record that the coordinator has written. Here are the first three rows. (Skip the code.)
 
 # %%
 import kafkagroups as kg
@@ -69,8 +69,8 @@ story = course.compare_brokers(two_consumers)
 story[:3]
 
 # %% [markdown]
-# - **Row 1**: the coordinator refuses the first JoinGroup, and returns a [**member id**](../docs/handbook/glossary.md#member-id). It also writes that the group exists, with generation 0 and no members (3.9.2 does not).
-# - **Row 2**: the JoinGroup with this id makes `billing-1` a member. The request contains the *subscription*, the topics that the consumer wants to read, and it **waits**.
+# - **Row 1**: the coordinator refuses the first JoinGroup, and returns a [**member id**](../docs/handbook/glossary.md#member-id). 4.3.1 also writes that the group exists, with generation 0 and no members.
+# - **Row 2**: the JoinGroup with this id makes `billing-1` a member. This JoinGroup contains the *subscription*, the topics that the consumer wants to read. The coordinator lets it **wait**.
 # - **Row 3**: an Empty group waits 3 seconds for more members (`group.initial.rebalance.delay.ms`), so that ten consumers that start together cause one rebalance. Then this rebalance gets its number, *generation* 1, and `billing-1` leads the group.
 #
 # <details><summary>Why two JoinGroups?</summary>
@@ -105,14 +105,14 @@ course.reveal("members_in_the_log", members_in_the_log, sum(len(value.members) f
 story[3:5]
 
 # %% [markdown]
-# The coordinator appends a record with **all** assignments. When the replicas have it, the group becomes Stable and the members get their answers, so that no member works with an assignment that a crash could lose.
+# The coordinator appends a record with **all** assignments. When the replicas have this record, the group becomes Stable and the members get their answers, so that no member works with an assignment that a crash could lose.
 
 # %% [markdown]
 # ## A second member: the rebalance
 #
 # `billing-2` joins, so all members must join again and divide the partitions anew. But the coordinator cannot call `billing-1`, which goes on reading, and now sends a commit with generation 1. Generation 1 is still the current one, because the generation rises only at the end of the join phase.
 #
-# *Predict* the answer to this commit: `"NONE"`, or the name of an error?
+# *Predict* the answer to this commit, row 8: `"NONE"`, or the name of an error? (Rows 6 to 8 are folded away.)
 
 # %%
 # prediction
@@ -170,7 +170,7 @@ for kafka in ("4.3.1", "3.9.2"):
 # %% [markdown]
 # ## Memory and log
 #
-# If the coordinator crashes, the next one has only the log. We let it crash after some rows:
+# If the coordinator crashes, the next one has only the log. We let the coordinator crash after some of the 20 rows:
 
 # %%
 def crashes(broker):
@@ -184,9 +184,9 @@ def crashes(broker):
 course.compare_brokers(crashes)
 
 # %% [markdown]
-# **After row 10**, generation 2 is only in memory. The next coordinator knows generation 1, so it refuses both SyncGroups. The consumers join again, and your code sees no exception.
+# **After row 10**, when both members have joined, generation 2 is only in memory. The next coordinator knows generation 1, so it refuses both SyncGroups. The consumers join again, and your code sees no exception.
 #
-# **After row 16**, the log does not show that `billing-1` has left, so the next coordinator believes that `billing-1` is still a member. After 45 silent seconds, it removes `billing-1`.
+# **After row 16**, the LeaveGroup, the log does not show that `billing-1` has left, so the next coordinator believes that `billing-1` is still a member. After 45 silent seconds, it removes `billing-1`.
 
 # %% [markdown]
 # ## Why the whole group stands still
@@ -205,11 +205,11 @@ course.compare_brokers(crashes)
 # - a heartbeat of this member, also one that is answered `REBALANCE_IN_PROGRESS`
 # - a commit of this member that is answered `NONE`
 # - the end of the join phase, and the end of the sync phase
-# - a load: the next coordinator cannot know when the last heartbeat came, because heartbeats are not in the log
+# - a failover: heartbeats are not in the log, so the next coordinator starts each session anew
 #
 # While a member waits for the answer to its JoinGroup or SyncGroup, its session does not end.
 #
-# *Predict*: at second 6, `billing-1` sends the commit of row 8, and dies. At which second is it removed?
+# *Predict*: at second 6, `billing-1` sends a commit, which is accepted (row 8), and then dies. At which second does the coordinator remove `billing-1`?
 
 # %%
 # prediction
@@ -224,20 +224,22 @@ with course.fold("leader_is_removed_at", leader_is_removed_at, billing.now_s):
     print(f"second {billing.now_s:g}: {change}")
 
 # %% [markdown]
-# The accepted commit was its last sign of life, so its session ended 45 seconds later. The removal of `billing-1` also ended the join phase, which had waited only for its JoinGroup.
+# The commit was the last sign of life of `billing-1`, so the session ended 45 seconds later. The join phase had waited only for `billing-1`, so this phase ended at the same moment.
 
 # %% [markdown]
 # ## Three deadlines
 #
-# A Java consumer sends heartbeats from a separate thread, which goes on even if the loop hangs. So the consumer also watches its own loop, and leaves if it does not call `poll` within `max.poll.interval.ms` (5 min).
+# A Java consumer sends heartbeats from a separate thread, which goes on even if the loop hangs. So the consumer also watches its own loop, and leaves if the loop does not call `poll` within `max.poll.interval.ms` (5 min).
 #
-# A member can join a rebalance only when its loop calls `poll`, and that can take `max.poll.interval.ms`. So each member sends this time in its JoinGroup, as its [rebalance timeout](../docs/handbook/glossary.md#rebalance-timeout), and the coordinator waits at most for the largest of these times, in the join phase and again in the sync phase. So the coordinator watches three deadlines:
+# A member joins a rebalance only when its loop calls `poll`, which can take as long as `max.poll.interval.ms`. So each JoinGroup contains this time, as the member's [rebalance timeout](../docs/handbook/glossary.md#rebalance-timeout). In each of the two phases, the coordinator waits no longer than the largest rebalance timeout of all members.
+#
+# With the session timeout, a member has three deadlines:
 #
 # | what must come | before this deadline | or else |
 # |---|---|---|
 # | a sign of life | `session.timeout.ms` (45 s) | The member is removed, and a rebalance begins. |
-# | a JoinGroup, in the join phase | the **largest** rebalance timeout of all members | The member is removed, and the rebalance goes on without it. |
-# | a SyncGroup, in the sync phase | the largest rebalance timeout of all members | The member is removed, and a new rebalance begins. |
+# | a JoinGroup, in the join phase | the **largest** rebalance timeout | The member is removed, and the rebalance goes on without it. |
+# | a SyncGroup, in the sync phase | the largest rebalance timeout | The member is removed, and a new rebalance begins. |
 
 # %% [markdown]
 # ## Exercise: the end of the join phase, on paper
@@ -263,25 +265,21 @@ course.check("end_of_join", end_of_join)
 # %% [markdown]
 # ## What a death costs
 #
-# | what stops | its partitions stand still | the whole group stands still | what is read again |
-# |---|---|---|---|
-# | a consumer that closes | until the rebalance ends | in the rebalance | nothing, if the consumer commits before |
-# | a consumer that is killed | for up to 45 seconds, and until the rebalance ends | in the rebalance | what the consumer read after its last commit |
-# | the coordinator, while the group is Stable | – | not at all: the members go on reading, and their commits wait | nothing |
-# | the coordinator, in a rebalance (as after row 10) | – | until the load ends and all members have joined again | what a consumer had not committed before it joined |
-# | the coordinator, after a LeaveGroup (row 16) | for up to 45 seconds, those of the member that left | not at all | nothing, if this consumer committed before |
+# | what happens | which partitions nobody reads | which records are read again |
+# |---|---|---|
+# | A consumer closes. | all, during the rebalance | none, if the consumer commits before |
+# | A consumer is killed. | those of this consumer for up to 45 seconds, and then all during the rebalance | those after this consumer's last commit |
+# | The coordinator dies while the group is Stable. | none: the members go on reading, and only their commits wait | none |
+# | The coordinator dies during a rebalance. | all, until the next coordinator has loaded and all members have joined again | those that a consumer had read, but not committed, when it joined |
+# | The coordinator dies after a LeaveGroup, before the rebalance has ended. | those of the consumer that left, for up to 45 seconds, and then all during the rebalance | none, if this consumer committed before |
 
 # %% [markdown]
 # ## All rows in one figure
 #
-# Here are all 20 rows. So that they fit, a session has **10 seconds** here, instead of 45. At the top is who reads each partition, with the seconds for which nobody did. Each member has a lane, which shows what the member reads. While it waits, the lane says *join* (its JoinGroup waits for the other member) or *sync* (its SyncGroup waits for the leader's). Below are its signs of life.
+# The figure plays all 20 rows, with sessions of **10 seconds** instead of 45. *Join* and *sync* in a lane are the two phases of a rebalance: a member waits for the end of this phase, and the coordinator waits for the members. Step through the events, and answer three questions:
 #
-# A request goes down from its member's lane to the coordinator, and each response goes up to the member that waits for it. The coordinator's lane has the state of the group: *join* is PreparingRebalance, *sync* is CompletingRebalance. The last line is the log, with a box for each append.
-#
-# Three questions:
-#
-# 1. When does nobody read? And for how long, if a member dies?
-# 2. The dashed bar of a member shows how much of its session has passed. What sets it back to zero?
+# 1. When does nobody read a partition? Then let `billing-2` die at second 12: for how long does nobody read `orders-2`?
+# 2. What sets the session of a member back to zero?
 # 3. Let the coordinator die after an event. After which events does the crash lose nothing?
 #
 # <span class="live-only">You can also type a death, for example `billing-1 at 9`.</span>
@@ -293,7 +291,7 @@ course.RebalanceLanes()
 # %% [markdown]
 # <details><summary>The answers</summary>
 #
-# 1. From second 0 to 3 and from second 7 to 11, until the SyncGroups are answered. From second 13 to 14, nobody reads the partitions of `billing-1`, which has left. If `billing-2` dies at second 12, nobody reads `orders-2` for 14 seconds: 10 until its session ends, and the rest until the rebalance has ended.
+# 1. From second 0 to 3 and from second 7 to 11, until the SyncGroups are answered. From second 13 to 14, nobody reads the partitions of `billing-1`, which has left. If `billing-2` dies at second 12, nobody reads `orders-2` for 14 seconds: 10 until the session of `billing-2` ends, and the rest until the rebalance has ended.
 # 2. Each sign of life, which is a dot below the member's lane, and the end of each phase.
 # 3. After the events 4, 5, 14 and 15, and from 19 on. Then the group is Stable or Empty, and the log has its generation and its members.
 #
@@ -301,7 +299,7 @@ course.RebalanceLanes()
 #
 # ## Exercise: after the failover
 #
-# A Stable group has two members, with sessions of 45 seconds, on one machine. The machine is switched off without a warning, and ten seconds later the broker dies, too. What does the next coordinator have after its load? Write the letter in quotes.
+# A Stable group has two members, with sessions of 45 seconds, on one machine. The machine is switched off without a warning, and ten seconds later the broker dies, too. What does the next coordinator have after the load? Write the letter in quotes.
 #
 # - **A**: two members, for up to 45 more seconds
 # - **B**: two members, for up to 35 more seconds
@@ -399,7 +397,7 @@ course.compare_brokers(ask_after_row_8)[1:]
 # ## For your consumer
 #
 # - Commit in `onPartitionsRevoked`, which runs before the consumer joins again. With `enable.auto.commit=true`, the consumer commits by itself before it joins, and in `close()`.
-# - A consumer whose member was removed learns this from the answer to its next request, and its `poll` calls `onPartitionsLost`. By default, this calls `onPartitionsRevoked`, and a commit there fails. So override `onPartitionsLost`, and do not commit there.
+# - If the coordinator has removed a consumer, the consumer learns this from the answer to its next request. Then `poll` calls `onPartitionsLost`. If you do not override this method, Kafka calls your `onPartitionsRevoked` instead, and a commit in it fails. So override `onPartitionsLost`, and do not commit in it.
 # - With `CooperativeStickyAssignor` instead of `range`, a consumer goes on reading the partitions that it keeps, and a second rebalance moves the others.
 
 # %% [markdown]
@@ -410,7 +408,7 @@ course.compare_brokers(ask_after_row_8)[1:]
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
 # | A group rebalances all the time. | `grep "Preparing to rebalance group billing" server.log` | The line ends with the reason: `on heartbeat expiration` (a session ended), `LeaveGroup` (see the next row), or `Adding new member` (a process starts). | Read the log of the member that the line names. Without `server.log`: `kafkagroups timeline PATH --group billing`. |
-# | Why does a member leave? | `grep "has left group" server.log` | `the consumer is being closed`, or `consumer poll timeout has expired`: its loop is too slow. | For a slow loop, lower `max.poll.records` or raise `max.poll.interval.ms`. |
+# | Why does a member leave? | `grep "has left group" server.log` | `the consumer is being closed`, or `consumer poll timeout has expired`: the consumer's loop is too slow. | For a slow loop, lower `max.poll.records` or raise `max.poll.interval.ms`. |
 # | A group stays in PreparingRebalance. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --members --verbose` | The command lists the members and their hosts. The member whose own log has no new line `(Re-)joining group` has not joined. | Wait for the end of the join phase, which removes this member, or close its process normally. |
 
 # %% [markdown]

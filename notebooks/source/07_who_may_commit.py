@@ -14,9 +14,9 @@
 # %% [markdown]
 # Four things to hold on to:
 #
-# 1. A consumer that has lost its partitions must not commit for them, because it could overwrite newer offsets.
-# 2. A smaller offset does not prove that a commit is too late, because an operator may set one on purpose. So the coordinator checks the **sender**: four checks, in a fixed order. The first check that fails decides the error.
-# 3. A group **without members** accepts commits without a generation (the generation −1). These are *simple* commits.
+# 1. A consumer that has lost its partitions must not commit for them, because such a commit could overwrite newer offsets.
+# 2. The coordinator cannot recognise such a commit by its offset. So it checks the **sender**, with four checks in a fixed order. The first check that fails decides the error.
+# 3. A client that is not a member sends the generation −1. A group **without members** accepts this commit, which is called *simple*. A group with members refuses it.
 # 4. A [**static member**](../docs/handbook/glossary.md#static-member) has a name, and a new process with this name takes the place of the old one.
 
 # %% [markdown]
@@ -66,30 +66,30 @@ with course.fold("late_commit", late_commit, silent.steps[1].answers[0]):
 # %% [markdown]
 # ## Simple commits
 #
-# Not every sender is a member. A tool that sets an offset (lesson 02) commits, too, and so does a consumer that uses `assign` instead of `subscribe`. Such a client sends no member id and the generation −1.
+# Not every sender is a member. A tool that sets an offset (lesson 02) commits, too, and so does a consumer that chooses its partitions itself, with `assign` instead of `subscribe`. Such a client sends no member id and the generation −1.
 #
-# If the group has no members, this is a *simple* commit. The coordinator stores it without a check of the sender, because there is no member whose offset it could overwrite. If the group does not exist, the coordinator creates it.
+# If the group has no members, such a commit is *simple*: the coordinator stores the commit without a check of the sender, because there is no member whose offset the commit could overwrite. If the group does not exist, the coordinator creates it.
 #
 # While the group has members, the coordinator refuses a commit with the generation −1 (check 2 below), because a member may be committing the same partition. So you cannot set an offset while the group has a member, not even the offset of a single partition.
 
 # %% [markdown]
 # ## The checks, in order
 #
-# If a commit is not simple, the coordinator checks its sender. A member sends its member id and its generation, which is 0 or more. First the broker checks permissions, topics, and whether it is the group's coordinator. Then the code that handles groups asks four questions:
+# If a commit is not simple, the coordinator checks its sender. A member sends its member id and its generation, which is 0 or more. First the broker checks permissions, topics, and whether this broker coordinates the group. Then the group coordinator asks four questions:
 #
 # | check | question | the error, if not | why |
 # |---|---|---|---|
-# | 1 | Does the group exist? | `GROUP_ID_NOT_FOUND` | Nobody can be a member of it. |
+# | 1 | Does the group exist? | `GROUP_ID_NOT_FOUND` | A group that does not exist has no members. |
 # | 2 | Is the sender a member? | `UNKNOWN_MEMBER_ID` | The sender was removed, or never was a member. An Empty group has no members. |
-# | 3 | Does it send the current generation? | `ILLEGAL_GENERATION` | The sender has missed a rebalance. |
+# | 3 | Does the commit have the current generation? | `ILLEGAL_GENERATION` | The sender has missed a rebalance. |
 # | 4 | Is it clear who owns the partitions? | `REBALANCE_IN_PROGRESS` | In CompletingRebalance, the leader of the group has not sent the assignments yet. |
 #
-# **Each question makes sense only after the one before it**: a member exists only in a group, and a generation means something only for a member. So the late commit of `billing-2` passes check 1 and fails check 2. Its generation is old, too, but the coordinator does not get to check 3.
+# **Each question makes sense only after the one before it**: a member exists only in a group, and a generation means something only for a member. So the late commit of `billing-2` passes check 1 and fails check 2. The generation of this commit is old, too, but the coordinator does not get to check 3.
 
 # %% [markdown]
-# Check 4 is about the two phases of a rebalance (lesson 06). In PreparingRebalance it lets a commit pass, because the members still own their partitions, and should commit before they join again.
+# Check 4 is about the two phases of a rebalance (lesson 06). In PreparingRebalance, a commit passes this check, because the members still own their partitions, and should commit before they join again.
 #
-# This script, which you can skip, sends a commit for each check. `billing` is the group of lesson 06, Stable in generation 2. `backup` does not exist at first; a simple commit creates it. Each row of the table begins with the check that refuses the commit, or with "stored":
+# This script, which you can skip, sends a commit for each check. `billing` is the group of lesson 06, Stable in generation 2. `backup` does not exist at first; a simple commit creates it. Each row of the output begins with the check that refuses the commit, or with *stored*:
 
 # %%
 ORDERS_0 = kg.TopicPartition("orders", 0)
@@ -102,12 +102,12 @@ def refused_commits(broker):
     billing = course.play_script(course.TWO_CONSUMERS[:14], broker=broker)
     member_id = billing.consumers["billing-1"].member_id
     yield "two members, in generation 2", billing.read_state_name()
-    yield "1: backup does not exist, generation 0", commit("backup", "member-a", 0)
+    yield "check 1 refuses: backup does not exist, generation 0", commit("backup", "member-a", 0)
     yield "stored: backup does not exist, generation −1", commit("backup")
-    yield "2: backup is Empty, generation 0", commit("backup", "member-a", 0)
-    yield "2: billing, a stranger, generation 99", commit("billing", "stranger", 99)
-    yield "2: billing, no member id, generation −1", commit("billing")
-    yield "3: billing-1, generation 1", commit("billing", member_id, 1)
+    yield "check 2 refuses: backup is Empty, generation 0", commit("backup", "member-a", 0)
+    yield "check 2 refuses: billing, a stranger, generation 99", commit("billing", "stranger", 99)
+    yield "check 2 refuses: billing, no member id, generation −1", commit("billing")
+    yield "check 3 refuses: billing-1, generation 1", commit("billing", member_id, 1)
     yield "stored: billing-1, generation 2", commit("billing", member_id, 2)
     billing.join("billing-3")
     billing.join("billing-3")
@@ -116,13 +116,13 @@ def refused_commits(broker):
     billing.join("billing-1")
     billing.join("billing-2")
     yield "all three have joined", billing.read_state_name()
-    yield "4: billing-1, generation 3", commit("billing", member_id, 3)
+    yield "check 4 refuses: billing-1, generation 3", commit("billing", member_id, 3)
 
 
 course.compare_brokers(refused_commits, ("4.3.1", "3.9.2"))[1:]
 
 # %% [markdown]
-# The four checks are about the whole request: if one of them fails, no offset is stored. The checks of permissions and topics before them are made for each partition: if a partition does not exist, or the client may not read its topic, only the offset of this partition is refused.
+# If one of the four checks fails, the coordinator stores no offset of the request. Before these checks, the broker looks at each partition: if the partition does not exist, or the client may not read its topic, the broker refuses only the offset of this partition.
 #
 # <details><summary>The length of the metadata</summary>
 #
@@ -132,7 +132,7 @@ course.compare_brokers(refused_commits, ("4.3.1", "3.9.2"))[1:]
 #
 # <details><summary>Members of the new protocol</summary>
 #
-# A consumer with `group.protocol=consumer` uses the protocol of [lesson 13](13_the_new_protocols.ipynb). Its members have no common generation, because each member has a **member epoch** of its own. A commit with the member's current epoch is accepted; with another one the answer is `STALE_MEMBER_EPOCH`. Since 4.3, a commit with an older member epoch is accepted, too, if the member has kept the partition since that epoch.
+# A consumer with `group.protocol=consumer` uses the protocol of [lesson 13](13_the_new_protocols.ipynb). Its members have no common generation, because each member has a **member epoch** of its own. A commit with the member's current epoch is accepted; with another one the answer is `STALE_MEMBER_EPOCH`.
 #
 # </details>
 
@@ -145,7 +145,7 @@ course.compare_brokers(refused_commits, ("4.3.1", "3.9.2"))[1:]
 # 2. group `sub`, member `member-a`, generation 0
 # 3. group `g5`, member `m-1`, generation 0
 #
-# Which errors did it answer? Write the three names in order: `("…", "…", "…")`.
+# Which errors did this broker answer? Write the three names in order: `("…", "…", "…")`.
 
 # %%
 # exercise: three_refusals
@@ -162,7 +162,7 @@ course.check("three_refusals", three_refusals)
 # |---|---|---|---|
 # | `UNKNOWN_MEMBER_ID`, `ILLEGAL_GENERATION` | `CommitFailedException` | The group went on without this member. | Do not commit again. Call `poll`, which calls `onPartitionsLost` and joins again. Other members process these records again, so processing twice must do no harm. |
 # | `REBALANCE_IN_PROGRESS` | `RebalanceInProgressException` | The partitions are being divided. | Call `poll`, which finishes the rebalance. Then commit what you still own. |
-# | `FENCED_INSTANCE_ID` (below) | `FencedInstanceIdException` | Another process has this instance id. | Stop, and look for the other process. |
+# | `FENCED_INSTANCE_ID` (explained below) | `FencedInstanceIdException` | Another process has this instance id. | Stop, and look for the other process. |
 # | `GROUP_AUTHORIZATION_FAILED`, `TOPIC_AUTHORIZATION_FAILED` | `GroupAuthorizationException`, `TopicAuthorizationException` | A permission is missing. | Stop, and ask for READ. |
 # | `NOT_COORDINATOR`, `COORDINATOR_LOAD_IN_PROGRESS` | `TimeoutException`, after 60 seconds of retries | The broker could not store the commit during this time. | Go on: the next commit stores a newer offset (lesson 04). |
 # | `UNKNOWN_TOPIC_OR_PARTITION` | `TimeoutException`, after 60 seconds | The broker does not know this topic or partition; perhaps the topic was deleted. It stored the other offsets of the commit. | Check whether the topic still exists. If not, no later commit can store the offset: leave this partition out. |
@@ -170,7 +170,7 @@ course.check("three_refusals", three_refusals)
 # %% [markdown]
 # ## Exercise: answer a commit
 #
-# Write `answer_commit(group, member_id, generation)`, which makes the four checks and returns the name of the error, or `"NONE"`. `group` is None if it does not exist, and otherwise its state, its generation and the list of its member ids, for example `("Stable", 2, ["m-1", "m-2"])`.
+# Write `answer_commit(group, member_id, generation)`, which makes the four checks and returns the name of the error, or `"NONE"`. `group` is None if the group does not exist, and otherwise the group's state, its generation and the list of its member ids, for example `("Stable", 2, ["m-1", "m-2"])`.
 
 # %%
 # exercise: answer_commit
@@ -186,9 +186,9 @@ course.check("answer_commit", answer_commit)
 #
 # After a restart, a new process has no member id, so for check 2 it is a stranger. It joins as a new member, and a restart costs two rebalances: one when the old process leaves, and one when the new one joins.
 #
-# A *static* member avoids both rebalances, because it has a name: its `group.instance.id`. When its process stops, it does not leave, so its partitions keep their owner. When a new process starts with this [instance id](../docs/handbook/glossary.md#instance-id) before the session timeout ends, it takes the place of the old one.
+# A *static* member avoids both rebalances, because it has a name: its `group.instance.id`. When its process stops, the process does not leave the group, so the member keeps its partitions. If a new process starts with this [instance id](../docs/handbook/glossary.md#instance-id) before the session timeout ends, the new process takes the place of the old one.
 #
-# If the sender has an instance id, one question comes before check 2: does the instance id still belong to the sender's member id? If not, the error is `FENCED_INSTANCE_ID`. The sender is *fenced*, shut out, because another process has its place.
+# For each instance id, the coordinator remembers the member id of the newest process. So if a sender has an instance id, there is one more question, between check 1 and check 2: is the sender's member id the newest one? If not, the error is `FENCED_INSTANCE_ID`. The sender is *fenced*, shut out, because another process has its place.
 #
 # Harbour Coffee has two vans, whose consumers are static members of `shipping`. Then `van-1` is started again:
 
@@ -220,11 +220,11 @@ with course.fold("heard_by_the_old_process", heard_by_the_old_process, restart.s
     display(restart)
 
 # %% [markdown]
-# - **The new process** has the old partitions again, and the generation stays 2, because no partition changes its owner. The old process led the group, so the new one leads it, too. A leader normally computes the assignments; `skip_assignment` tells it not to.
+# - **The new process** has the old partitions again, and the generation stays 2, because no partition changes its owner. The old process led the group, so the new process leads the group, too. But the new leader has nothing to compute, so the answer to its JoinGroup says `skip_assignment`.
 # - **The group record** is written again, because the member id is new. Without this record, the next coordinator would load the old member id after a failover, and refuse the new process.
 # - **The old process** gets `FENCED_INSTANCE_ID`, which tells it to stop. If the answer were `UNKNOWN_MEMBER_ID`, the old process would join again and push out the new one.
 #
-# **A fenced process must stay stopped.** If Kubernetes restarts it, it joins as the newer process and pushes out the other one. If both are restarted automatically, they push each other out for ever.
+# **A fenced process must stay stopped.** If a tool such as Kubernetes restarts the fenced process, this process joins as the newer one, and pushes out the other. If both are restarted automatically, they push each other out for ever.
 
 # %% [markdown]
 # ## Exercise for later: which name is used twice?
@@ -279,7 +279,7 @@ course.check("copied", copied)
 # ## In five lines
 #
 # - Four checks, in this order: group, member, generation, assignments. The first check that fails decides the error.
-# - A member that was removed gets `UNKNOWN_MEMBER_ID`, so its commit cannot overwrite newer offsets.
+# - A member that was removed gets `UNKNOWN_MEMBER_ID`, so a late commit cannot overwrite newer offsets.
 # - Without members, a group accepts commits with generation −1.
 # - A static member keeps its place during a restart.
 # - If two processes have the same instance id, the newer one pushes out the older one.
@@ -294,7 +294,7 @@ course.check("copied", copied)
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
 # | A consumer throws `CommitFailedException`. Why was it removed? | `grep "poll timeout has expired" consumer.log` (its own log) | If `grep` finds the text, the consumer's loop was too slow. If not, the process was usually silent, and the coordinator's `server.log` has the text `has failed, removing it`. | For a slow loop, lower `max.poll.records`, or raise `max.poll.interval.ms`. For a silent process, find the pause, or raise `session.timeout.ms`. |
-# | `FENCED_INSTANCE_ID` comes again and again. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group shipping --members --verbose` | CONSUMER-ID is the member id. If it changes each time for the same instance id, two processes have this instance id. HOST shows where they run. | Find the second process, for example one with a copied configuration or on an old machine, and stop it. |
+# | `FENCED_INSTANCE_ID` comes again and again. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group shipping --members --verbose` | CONSUMER-ID is the member id. If the member id changes each time for the same instance id, two processes have this instance id. HOST shows where they run. | Find the second process, for example one with a copied configuration or on an old machine, and stop it. |
 # | `--reset-offsets` says that the group is not inactive. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --state` | The group still has members. | Stop all consumers of the group, and wait for one session timeout. |
 
 # %% [markdown]

@@ -38,7 +38,7 @@
 # - `sendOffsetsToTransaction` sends the offsets to the **group coordinator**, which appends them to `__consumer_offsets`.
 # - `commitTransaction` and `abortTransaction` go to the [**transaction coordinator**](../docs/handbook/glossary.md#transaction-coordinator), which writes a **marker** into each partition that has records of the transaction.
 #
-# **Always pass `consumer.groupMetadata()`.** It contains the member and its generation, so the coordinator can make the checks of lesson 07. If you pass only the group id, the coordinator cannot check the member, and a removed member can overwrite the offset.
+# **Always pass `consumer.groupMetadata()`.** This object contains the member id and the generation, so the coordinator can make the checks of lesson 07. If you pass only the group id, the coordinator cannot check the member, and a removed member can overwrite the offset.
 
 # %% [markdown]
 # ## Four transactions in a real log
@@ -90,7 +90,7 @@ for partition, commit in sorted(kg.load(log)["fraud-check"].offsets.items()):
 #
 # ## Record by record
 #
-# A coordinator has two maps in memory, one for offsets that count and one for pending offsets. A marker of producer 1 ends all pending offsets of producer 1 in this partition. Step through the figure, then let the transactions end in another way:
+# A coordinator has two maps in memory, one for offsets that count and one for pending offsets. A marker of producer 1 ends all pending offsets of producer 1 in this partition. Step through the figure. Then let the transactions end in another way: which offset counts then?
 
 # %%
 # figure
@@ -105,9 +105,9 @@ course.TwoMaps()
 #
 # ## Stable offsets
 #
-# While an offset is pending, a consumer gets `UNSTABLE_OFFSET_COMMIT` (lesson 05). What would happen if it got the older offset?
+# While an offset is pending, a consumer gets `UNSTABLE_OFFSET_COMMIT` (lesson 05). What would happen if the consumer got the older offset?
 #
-# 1. Process A writes its alarms, calls `commitTransaction`, and dies. The transaction coordinator commits the transaction, but its marker is not yet in this partition.
+# 1. Process A writes its alarms, calls `commitTransaction`, and dies. The transaction coordinator commits the transaction, but the marker is not yet in this partition.
 # 2. Process B takes over, gets the old offset, and begins there.
 # 3. The marker comes, so A's alarms count. B writes each alarm a second time.
 #
@@ -136,7 +136,7 @@ def third_transaction(broker):
 course.compare_brokers(third_transaction, ("4.3.1", "3.9.2"))
 
 # %% [markdown]
-# If the producer crashes, the transaction coordinator writes an abort marker after the transaction's timeout, by default 60 seconds.
+# The consumer's wait for a stable offset ends even if the producer crashes: at the transaction's timeout, by default after 60 seconds, the transaction coordinator writes an abort marker.
 
 # %% [markdown]
 # ## Exercise: after two markers, on paper
@@ -167,7 +167,7 @@ course.check("after_two_markers", after_two_markers)
 #
 # What if a process wakes up after a long pause, and a new process has already taken over its payments? Both would write the same alarms. So an application gives its producer a name, the `transactional.id`, which `initTransactions` sends to the transaction coordinator. The answer has two numbers: the *producer id*, the same for each process with this name, and the [*producer epoch*](../docs/handbook/glossary.md#producer-epoch), which is higher for each new process.
 #
-# Each request of a producer contains both numbers, and brokers refuse a producer epoch below the newest one. So the old process is [*fenced*](../docs/handbook/glossary.md#fence): it can neither continue its own transaction nor end a transaction of the process that replaced it.
+# Each request of a producer contains both numbers, and brokers refuse a producer epoch below the newest one. So the old process is [*fenced*](../docs/handbook/glossary.md#fence): it cannot continue its own transaction, and it cannot touch a transaction of the new process.
 
 # %% [markdown]
 # ## A transaction that hangs
@@ -182,7 +182,7 @@ course.check("after_two_markers", after_two_markers)
 #           10:30:00   no marker follows
 # ```
 #
-# Record 102 comes after the marker of producer 7, so it opens a new transaction. But no client knows of this transaction, so nobody ends it. It is a [*hanging* transaction](../docs/handbook/glossary.md#hanging-transaction): open in the log of a partition, but not in the transaction coordinator.
+# Record 102 comes after the marker of producer 7, so this record opens a new transaction. But no client knows of this transaction, so nobody ends it. Such a transaction is called [*hanging*](../docs/handbook/glossary.md#hanging-transaction): it is open in the log of a partition, but not in the transaction coordinator.
 #
 # Consumers of the group get `UNSTABLE_OFFSET_COMMIT` again and again. The partition also grows, because the log cleaner (lesson 10) stops before record 102.
 
@@ -191,11 +191,11 @@ course.check("after_two_markers", after_two_markers)
 #
 # Is a transaction hanging, or only slow? `kafka-transactions.sh list` prints what the transaction coordinator knows: `Ongoing` means an open transaction. If the list says `CompleteCommit` or `CompleteAbort`, but the log has an open transaction of this producer, that transaction hangs.
 #
-# It is 10:05. The brokers have version 3.6, which has no protection against a late request yet (the next section shows two). A transaction may take 15 minutes at most (`transaction.max.timeout.ms`). A log ends with records of three producers:
+# It is 10:05. The brokers have version 3.6, which stores a late request. A transaction may take 15 minutes at most (`transaction.max.timeout.ms`). A log ends with records of three producers:
 #
 # - **A**: an offset of producer 1 is from 10:00, and no marker follows. `kafka-transactions.sh list` shows producer 1 as `Ongoing`.
-# - **B**: an abort marker of producer 2 is from 09:58:00. An offset in a transactional batch of producer 2 follows at 09:58:02. The list shows it as `CompleteAbort`.
-# - **C**: an offset of producer 3 is from 10:03, and its abort marker from 10:04. The list shows it as `CompleteAbort`.
+# - **B**: an abort marker of producer 2 is from 09:58:00. An offset in a transactional batch of producer 2 follows at 09:58:02. The list shows producer 2 as `CompleteAbort`.
+# - **C**: an offset of producer 3 is from 10:03, and its abort marker from 10:04. The list shows producer 3 as `CompleteAbort`.
 #
 # Which producer has a hanging transaction? Write the letter as a text.
 
@@ -210,9 +210,9 @@ course.check("which_hangs", which_hangs)
 # %% [markdown]
 # ## Two protections against a late request
 #
-# **Protection 1**: since 3.7, a broker that receives an offset first asks the transaction coordinator: does this producer have an open transaction that includes this partition of `__consumer_offsets`? For the late request above, the answer is no, so the broker refuses it. But suppose that the producer has already begun its **next** transaction, which also writes into this partition. Then the answer is yes, and the late offset becomes part of the wrong transaction.
+# **Protection 1**: since 3.7, a broker that receives an offset first asks the transaction coordinator: does this producer have an open transaction that includes this partition of `__consumer_offsets`? For the late request of 10:00:07, the answer is no, so the broker refuses the request. But if the producer's **next** transaction already includes this partition, the answer is yes, and the late offset becomes part of the wrong transaction.
 #
-# **Protection 2** closes this gap with the producer epoch. This epoch rises with each new process. In 4.x, with the feature `transaction.version` 2, it also rises by 1 at each end of a transaction. So the late request has a lower producer epoch, and is refused even if the next transaction is open:
+# **Protection 2** closes this gap with the producer epoch. In 4.x, this epoch rises not only with each new process, but also by 1 at each end of a transaction. (The cluster needs the feature `transaction.version` at level 2, the default of a new cluster.) The marker already has the new epoch. So the late request has a lower epoch, and is refused even if the next transaction is open:
 #
 # ```
 #  record
@@ -228,12 +228,12 @@ course.check("which_hangs", which_hangs)
 # |---|---|---|
 # | up to 3.6 | is stored, and hangs | becomes part of it |
 # | 3.7 to 3.9, and 4.x without `transaction.version` 2 | is refused (unless `transaction.partition.verification.enable=false`) | becomes part of it |
-# | 4.x with a 4.x client and the feature `transaction.version` 2 (after an upgrade, switch it on with `kafka-features.sh`) | is refused | is refused |
+# | 4.x with a 4.x client and `transaction.version` 2 (after an upgrade of the cluster, switch it on with `kafka-features.sh`) | is refused | is refused |
 #
 # </details>
 
 # %% [markdown]
-# *Predict*: `fraud-check` had a 4.x client and a 4.x broker. Its first transaction has the producer epoch 0. Which one does its **fourth** transaction have?
+# *Predict*: the log of `fraud-check` was written with protection 2. The offsets of the first transaction have the producer epoch 0. Which producer epoch do the offsets of the **fourth** transaction have?
 
 # %%
 # prediction
@@ -247,7 +247,7 @@ with course.fold("epoch_of_the_fourth", epoch_of_the_fourth, batches[-1].produce
         print(f"record {batch.base_offset}: {what:<12} epoch {batch.producer_epoch}")
 
 # %% [markdown]
-# With this feature, the producer epoch of a marker is one higher than that of the offsets that it ends. So a load looks only at the producer id to decide which pending offsets a marker ends.
+# A marker and the offsets that it ends have different producer epochs. So a load does not compare the epochs: a marker ends all pending offsets of its producer id.
 
 # %% [markdown]
 # ## Exercise for later: replay with transactions
@@ -262,7 +262,7 @@ with course.fold("epoch_of_the_fourth", epoch_of_the_fourth, batches[-1].produce
 # | `line.value` | the committed offset, or `None` for a tombstone |
 # | `line.producer` | the producer's id, or `None` outside of transactions |
 #
-# Write `replay_transactions(lines)`. It returns a dictionary from pairs `(group, partition)` to the offset that wins at the end. You need not handle a tombstone in a transaction, or a tombstone of a pending offset.
+# Write `replay_transactions(lines)`. It returns a dictionary from pairs `(group, partition)` to the offset that wins at the end. Two cases do not occur: a tombstone in a transaction, and a tombstone for a partition with a pending offset.
 
 # %%
 # exercise: replay_transactions
@@ -283,7 +283,7 @@ course.check("replay_transactions", replay_transactions)
 # 3. The marker commits the transaction. A fetch finds no offset.
 # 4. The broker dies, and another broker of the same version loads the log.
 #
-# *Predict*: which one finds 41 again? Write `"4.3.1"`, `"3.9.2"`, `"both"` or `"neither"`.
+# *Predict*: which version finds 41 again? Write `"4.3.1"`, `"3.9.2"`, `"both"` or `"neither"`.
 
 # %%
 # prediction
@@ -298,7 +298,7 @@ with course.fold("after_the_load", after_the_load, " and ".join(finds_41)):
     display(deletion)
 
 # %% [markdown]
-# Both logs have the same four records. In 4.x, a tombstone deletes committed and pending offsets, so the marker finds nothing. In 3.9, the running broker also forgets both offsets, 20 and 41. But when 3.9 loads the log, it applies a tombstone only to the committed offset. So the pending offset 41 survives the tombstone, and the marker commits it. To repair this, wait until no transaction is open, and delete the offset again.
+# Both logs have the same four records. In 4.x, a tombstone deletes committed and pending offsets, so the marker finds nothing. A running 3.9 broker deletes both offsets, too. Only its load differs: there, the tombstone deletes the committed offset 20, but not 41, which is still pending at this place in the log. Then the marker commits 41. To repair this, wait until no transaction is open, and delete the offset again.
 #
 # <details><summary>Other versions</summary>
 #
@@ -323,7 +323,7 @@ with course.fold("after_the_load", after_the_load, " and ".join(finds_41)):
 # ## In five lines
 #
 # - An offset in a transaction is pending until its producer's marker.
-# - After a commit marker, it counts. After an abort marker, it never counts.
+# - After a commit marker, this offset counts. After an abort marker, it never counts.
 # - Of all offsets that count, the last one in the log wins.
 # - `UNSTABLE_OFFSET_COMMIT` means an open transaction, so the client asks again.
 # - A hanging transaction blocks its group and the log cleaner.
@@ -331,10 +331,10 @@ with course.fold("after_the_load", after_the_load, " and ".join(finds_41)):
 # %% [markdown]
 # ## For your consumer
 #
-# - To read topics of a transactional service, set `isolation.level=read_committed`, or you also read records of aborted transactions.
+# - To read topics of a transactional service, set `isolation.level=read_committed`. Otherwise you also read records of aborted transactions.
 # - Do not mix `commitSync` and `sendOffsetsToTransaction` in one group, because the later record in the log wins.
 # - Restart a crashed service with the same `transactional.id`, because the new process first aborts the open transaction.
-# - After `abortTransaction`, let the consumer `seek` to the committed offsets before the next `poll`. It does not go back by itself, and would skip the payments of the aborted transaction.
+# - After `abortTransaction`, let the consumer `seek` to the committed offsets before the next `poll`. The consumer does not go back by itself, and would skip the payments of the aborted transaction.
 #
 # ## At 3 am
 #
@@ -342,10 +342,10 @@ with course.fold("after_the_load", after_the_load, " and ".join(finds_41)):
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | `UNSTABLE_OFFSET_COMMIT` for minutes | `kafkagroups stats PATH` | It names the producer id of the open transaction, its first record and its groups | First wait for the producer's `transaction.timeout.ms`, 60 seconds by default |
-# | Which application is it? | `kafka-transactions.sh --bootstrap-server localhost:9092 list` | It prints the `transactional.id`, the producer id and the state of each producer | If the state is `Ongoing`, do not abort: the transaction coordinator will end the transaction |
-# | It is not `Ongoing`, but the error does not end | `kafka-transactions.sh --bootstrap-server localhost:9092 find-hanging --topic __consumer_offsets --partition 9` | It prints the hanging transactions of this partition | Abort only these |
-# | The transaction hangs | `kafka-transactions.sh --bootstrap-server localhost:9092 abort --topic __consumer_offsets --partition 9 --start-offset 870` | It writes an abort marker. 870 is the first record of the hanging transaction | The group goes back to its last committed offset, which `kafkagroups load PATH --group fraud-check` prints |
+# | `UNSTABLE_OFFSET_COMMIT` for minutes | `kafkagroups stats PATH` | The command prints the producer id of the open transaction, its first record (below: 870) and its groups | First wait for the producer's `transaction.timeout.ms`, 60 seconds by default |
+# | Which application is it? | `kafka-transactions.sh --bootstrap-server localhost:9092 list` | The list has the `transactional.id`, the producer id and the state of each producer | If the state is `Ongoing`, do not abort: the transaction coordinator will end the transaction |
+# | The state is not `Ongoing`, but the error does not end | `kafka-transactions.sh --bootstrap-server localhost:9092 find-hanging --topic __consumer_offsets --partition 9` | The command prints the hanging transactions of partition 9, where the group is (lesson 02) | Abort only these |
+# | The transaction hangs | `kafka-transactions.sh --bootstrap-server localhost:9092 abort --topic __consumer_offsets --partition 9 --start-offset 870` | The command writes an abort marker. 870 is the transaction's first record | The group goes back to its last committed offset, which `kafkagroups load PATH --group fraud-check` prints |
 
 # <details><summary>In Kafka</summary>
 #

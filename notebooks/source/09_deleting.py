@@ -15,7 +15,7 @@
 # Four things to hold on to:
 #
 # 1. To delete something, a broker **appends** a record with the same key and no value, a *tombstone*.
-# 2. Offsets are deleted for three reasons: an administrator asks for it, their topic is deleted, or they [**expire**](../docs/handbook/glossary.md#expire). An Empty group without offsets is deleted, too.
+# 2. Offsets are deleted for three reasons: an administrator asks for the deletion, their topic is deleted, or they [**expire**](../docs/handbook/glossary.md#expire). An Empty group without offsets is deleted, too.
 # 3. An offset does not expire while a **member** of its group reads the topic, because the member may need it.
 # 4. After its last member has left, a classic group keeps its offsets for the *retention*, seven days.
 
@@ -104,7 +104,7 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
 #
 # The same check deletes offsets that have expired. An offset expires at the end of its [*retention*](../docs/handbook/glossary.md#retention), which lasts 7 days by default (`offsets.retention.minutes`). The retention begins when nobody needs the offset any more. In most classic groups, this is when the last member leaves. The retention then gives the members time to come back.
 #
-# *Predict*: the retention is 7 days. `mailer` commits on day 0. Its member reads the topic, and leaves on day 4. On which day is its offset deleted?
+# *Predict*: the retention is 7 days. `mailer` commits on day 0. Its member reads the topic, and leaves on day 4. On which day is the offset deleted?
 
 # %%
 # prediction
@@ -122,14 +122,14 @@ with course.fold("mailer_is_deleted_on", mailer_is_deleted_on, days["4.3.1"]):
 # %% [markdown]
 # ## Which clock counts
 #
-# The figure shows two countdowns for the offset of a classic group: from its commit, and from when the group became Empty. *Kafka 2.4+* follows today's rules. In *Kafka 1.0.1*, only the commit counted. Step through the figure. Then let the member stay, or read only `payments`. What changes?
+# An offset of a classic group has two clocks: one since its commit, and one since the group became Empty. Kafka 1.0.1 had only the first. Step through the figure: which clock decides today (*Kafka 2.4+*)? Then let the member stay, or read only `payments`. What changes?
 
 # %%
 # figure
 course.ExpiryChart()
 
 # %% [markdown]
-# Under the old rule, a running group could lose the offset of a quiet topic. Today, the offset stays while a member reads the topic.
+# Under the old rule, a running group could lose the offset of a quiet topic. Today, the offset stays while a member reads the topic. After the last member has left, the clock since Empty decides.
 #
 # ## When the retention begins
 #
@@ -137,15 +137,15 @@ course.ExpiryChart()
 #
 # | row | the group | the retention begins | why |
 # |---|---|---|---|
-# | **reads** | A member reads (subscribes to) the topic. | never: the offset stays | The member will continue there. |
-# | **unread** | It is Stable, and its consumers do not read the topic any more. | at the commit | No member needs the offset. |
+# | **reads** | A member reads (subscribes to) the topic. | not at all: the offset stays | The member will continue there. |
+# | **unread** | The group is Stable, and its consumers do not read the topic any more. | at the commit, so the offset may expire at once | No member needs the offset. |
 # | **Empty** | The last member of a classic group has left. | when the group becomes Empty | The members have this time to come back. |
-# | **simple** | It never had a member, because its program uses `assign` (a [*simple group*](../docs/handbook/glossary.md#simple-group)). | at the commit | Only a commit shows that the group is in use. |
-# | **rebalance** | A classic group is in a rebalance. | never: the offset stays | It is not yet known who will read what. |
-# | **other type** | It is Stable, and its members are no consumers: its *protocol type* is for example `connect` (Kafka Connect). | never: the offset stays | The coordinator does not know what they read. |
-# | **new protocol** | It uses the new protocol, and no member reads the topic. | at the commit | No record says when the last member left. |
+# | **simple** | The group never had a member, because its program uses `assign` (a [*simple group*](../docs/handbook/glossary.md#simple-group)). | at the commit | Only a commit shows that the group is in use. |
+# | **rebalance** | A classic group is in a rebalance. | not during the rebalance: the offset stays | It is not yet known who will read what. |
+# | **other type** | The group is Stable, and its members are not consumers. The *protocol type* of the group is for example `connect` (Kafka Connect). | not at all: the offset stays | The coordinator does not know what they read. |
+# | **new protocol** | The group uses the new protocol (`group.protocol=consumer`), and no member reads the topic. | at the commit | No record says when the last member left. |
 #
-# A commit of value version 1 (lesson 01) has its own *expire timestamp*. It expires at that time, unless its row says *never*.
+# A commit of value version 1 (lesson 01) has its own *expire timestamp*. Such an offset expires at that time, unless the table says that the offset stays.
 
 # %% [markdown]
 # ## Exercise: what expires
@@ -158,7 +158,7 @@ course.ExpiryChart()
 # | `group.type` | the protocol type: `"consumer"`, another one, or `""` for a simple group |
 # | `group.read_topics` | the topics that its members read |
 # | `group.state_start` | the day on which the group entered its state |
-# | `group.offsets` | for example `{"orders-0": (committed, until)}`: the day of the commit, and the day of its expire timestamp, or `None` |
+# | `group.offsets` | for example `{"orders-0": (committed, expire_day)}`: the day of the commit, and the day of its expire timestamp, or `None` |
 #
 # An offset is deleted **on** the day on which its retention ends: a retention of 7 days from day 0 ends on day 7.
 
@@ -199,9 +199,9 @@ def set_on_day_6(broker):
 course.compare_brokers(set_on_day_6, ("4.3.1", "3.9.2"))[1:]
 
 # %% [markdown]
-# The group is in the row *Empty*, so only the day on which its last member left counts, and the offset was deleted one day after it was set. **Setting an offset does not start the retention again.** Start the consumers before the retention ends, because a member that reads the topic protects the offset.
+# The group is in the row *Empty*, so only the day on which its last member left counts, and the offset was deleted one day after the operator had set it. **Setting an offset does not start the retention again.** Start the consumers before the retention ends, because a member that reads the topic protects the offset.
 #
-# But if the group is already gone, setting its offsets creates a *simple* group, whose week begins at this commit.
+# But if the group is already gone, setting its offsets creates a *simple* group, and their week begins at this commit.
 #
 # ## A quiet topic, with the new protocol
 #
@@ -210,9 +210,9 @@ course.compare_brokers(set_on_day_6, ("4.3.1", "3.9.2"))[1:]
 # | row | the offset expires |
 # |---|---|
 # | *Empty* (a classic group) | on day 16, a week after the last member left |
-# | *new protocol* | on day 9: its week ended on day 8, but the member protected it until it left |
+# | *new protocol* | on day 9: the offset's week ended on day 8, but the member protected the offset until day 9 |
 #
-# Before you stop such a program, let it call `commitSync()` without arguments, which also commits quiet partitions.
+# Before you stop a program with the new protocol, let it call `commitSync()` without arguments, which also commits quiet partitions.
 
 # %% [markdown]
 # ## What a real broker deleted
@@ -227,8 +227,8 @@ course.compare_with_broker(recorded.our_appends, recorded.broker_appends, "3.9.2
 
 # %% [markdown]
 # - `nocommit`: a member joined and left without a commit, so the group was Empty without an offset, and the next check deleted it.
-# - `alive` (row *unread*): its member reads only `orders`, so its offset of `clicks` expired one minute after the commit.
-# - `late` (row *Empty*): its offset expired one minute after its member left.
+# - `alive` (row *unread*): the member reads only `orders`, so the group's offset of `clicks` expired one minute after the commit.
+# - `late` (row *Empty*): the offset expired one minute after the member left.
 
 # %% [markdown]
 # ## Exercise: gone on Monday
@@ -237,7 +237,7 @@ course.compare_with_broker(recorded.our_appends, recorded.broker_appends, "3.9.2
 #
 # - `mailer` has members all the time, which read `orders`. Its last commit was on Friday at 18:00.
 # - `dashboard` uses `assign`, so it never joins its group. Its last commit was on Friday at 18:00.
-# - `nightly` has one member. Every night, also on Saturday, Sunday and Monday, it joins at 2:00, commits, and leaves at 3:00.
+# - `nightly` has one member. Every night, also on Saturday, Sunday and Monday, this member joins at 2:00, commits, and leaves at 3:00.
 #
 # Which group has lost its offsets? Write its name as a text.
 
@@ -254,16 +254,16 @@ course.check("weekend", weekend)
 #
 # | | 4.x | 3.9 |
 # |---|---|---|
-# | tombstone of a group | always | only if its generation is above 0 |
+# | tombstone of a group | always | only if the group's generation is above 0 |
 # | the answer to `DeleteGroups` comes | after the replicas have the tombstones | at once, so after a crash, the group can be back |
-# | an expired offset, if its partition also has a pending offset (lesson 08) | stays until the transaction ends | is deleted |
+# | an expired offset, while a newer offset of the same partition is pending (lesson 08) | stays until the transaction ends | is deleted |
 #
-# The first row matters for a simple group. It never had members, so its generation is 0, and it has no group record. 3.9 therefore writes no tombstone for the group; 4.x writes one all the same.
+# The first row matters for a simple group, whose generation is 0 because it never had members. Only 4.x writes a tombstone for such a group.
 
 # %% [markdown]
 # ## Exercise for later: count the tombstones, on paper
 #
-# The simple group `dashboard` has two offsets. An administrator deletes it with `DeleteGroups`. How many records does a broker write, first of Kafka 4.3.1, then of 3.9.2? Write a pair, for example `(6, 5)`.
+# The simple group `dashboard` has two offsets. An administrator deletes the group with `DeleteGroups`. How many records does a broker write, first of Kafka 4.3.1, then of 3.9.2? Write a pair, for example `(6, 5)`.
 
 # %%
 # exercise: records_of_dashboard
@@ -286,10 +286,10 @@ course.check("records_of_dashboard", records_of_dashboard)
 #
 # ## In five lines
 #
-# - A tombstone is a record without a value, and it deletes its key.
+# - A tombstone is a record without a value, and deletes what its key names.
 # - Offsets are deleted by a request, with their topic, or at the end of their retention.
 # - While a member reads a topic, the group's offsets of this topic stay. In a classic group, the retention begins when the last member leaves.
-# - In a simple group or with the new protocol, it begins at the commit.
+# - In a simple group or with the new protocol, the retention begins at the commit.
 # - All tombstones of a deletion are in one batch, the tombstone of the group last.
 
 # %% [markdown]
@@ -297,7 +297,7 @@ course.check("records_of_dashboard", records_of_dashboard)
 #
 # - A consumer that uses `assign` is never a member, so its offsets expire 7 days after their commit. Without auto commit, call `commitSync()` regularly, even if the topic is quiet.
 # - `auto.offset.reset=none` makes lost offsets visible, whereas `latest` skips records silently.
-# - Before a long stop of a service, stop its consumers and save its offsets. With `--dry-run`, this command only prints them: `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing --export --reset-offsets --to-current --all-topics --dry-run > billing.csv`.
+# - Before a long stop of a service, stop its consumers and save the group's offsets. This command would set each offset to its present value, but with `--dry-run` the command changes nothing, and only prints the values: `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing --export --reset-offsets --to-current --all-topics --dry-run > billing.csv`.
 #
 # ## At 3 am
 #
@@ -305,12 +305,12 @@ course.check("records_of_dashboard", records_of_dashboard)
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | A group starts from the beginning or the end | `kafkagroups timeline PATH --group billing` | It shows when the offset was deleted, and the possible causes | First stop the consumers. The next rows find the old offsets and set them |
+# | A group starts from the beginning or the end | `kafkagroups timeline PATH --group billing` | The output shows when the offset was deleted, and the possible causes | First stop the consumers. The rows below find the old offsets and set them |
 # | When did offsets expire? | `grep -e "tombstone records while cleaning" -e "expired offsets in" server.log` | 4.x writes the first text, and names the partition; 3.9 writes the second. Neither names the group | Reading is safe |
 # | Which offsets did the group have? | `kafkagroups load PATH --group billing --until-time 2026-11-20T18:00` | The offsets at this time (UTC), if the log still has their records | Copy the folder before the cleaner (lesson 10) removes the records |
-# | Set them again | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing --reset-offsets --from-file billing.csv --execute` | Write the file yourself: a line `orders,0,5` for each offset that the previous command printed | The consumers are still stopped. Start them soon, because the group may have been Empty for days |
+# | Set them again | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing --reset-offsets --from-file billing.csv --execute` | Write the file yourself: a line `orders,0,5` for each offset that `kafkagroups load` printed | The consumers are still stopped. Start them soon, because the group may have been Empty for days |
 #
-# To keep offsets for 14 days, set `offsets.retention.minutes=20160` on all brokers, and restart them one after the other.
+# To keep offsets for 14 days, set `offsets.retention.minutes=20160` on all brokers, and restart them one after the other. The new value is also valid for groups that are already Empty.
 #
 # <details><summary>In Kafka</summary>
 #

@@ -83,9 +83,8 @@ def read_pass(*options):
     words = {}
     for line in compaction().text(*options):
         name, _, word = line.partition(": ")
-        offset = name.split()[0]
-        if offset.isdigit():
-            words[int(offset)] = word
+        if name.startswith("record "):
+            words[int(name.split()[1])] = word
     return words
 
 

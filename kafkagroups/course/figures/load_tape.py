@@ -44,7 +44,7 @@ _DELAY = 0.4
 _LEGEND = (DASHED, HATCHED, Box("the two differ", *KEY, ("≠",), Tone.MUTED))
 
 
-_LATE = "It is not pending any more. 3.9.2 builds its groups only at the end of the load."
+_LATE = "Offset 5 of mailer is not pending any more. 3.9.2 builds its groups only at the end of the load."
 
 
 class _Entry(NamedTuple):
@@ -69,18 +69,18 @@ class _Entry(NamedTuple):
 
 
 _LOG = (
-    _Entry("billing", "sales", 10, "billing commits 10. 4.3.1 creates its group now, 3.9.2 not yet."),
+    _Entry("billing", "sales", 10, "billing commits 10. 4.3.1 creates the group billing now, 3.9.2 not yet."),
     _Entry("billing", "", 1, "a group record. The group has a member, so 4.3.1 says Stable. 3.9.2 has generation 1."),
-    _Entry("promo", "ads", 3, "promo commits 3. It has no members, so in 3.9.2 only this offset shows that it exists."),
+    _Entry("promo", "ads", 3, "promo commits 3. promo has no members, so in 3.9.2 only this offset shows that promo exists."),
     _Entry("billing", "sales", 17, "billing commits 17, which replaces 10. The key is that of record 0."),
     _Entry(
-        "mailer", "mail", 5, "mailer commits 5, which is pending. It is in a transaction, and waits for its marker.", 7
+        "mailer", "mail", 5, "mailer commits 5, which is pending. The commit is in a transaction, and waits for a marker.", 7
     ),
     _Entry("audit", "till", 8, "audit commits 8, which is pending, too. This is another producer's transaction.", 8),
     _Entry("", "", None, f"producer 7 commits: 5 of mailer counts. {_LATE}", 7, ControlType.COMMIT),
-    _Entry("", "", None, "producer 8 aborts: 8 of audit is dropped. It was only pending.", 8, ControlType.ABORT),
+    _Entry("", "", None, "producer 8 aborts: 8 of audit is dropped. Offset 8 was only pending.", 8, ControlType.ABORT),
     _Entry(
-        "promo", "ads", None, "a tombstone: 3 of promo is gone. It removes the offset of its key from both memories."
+        "promo", "ads", None, "a tombstone: 3 of promo is gone. The tombstone removes the offset of its key from both memories."
     ),
 )
 _GROUPS = ("billing", "promo", "mailer", "audit")
@@ -89,9 +89,9 @@ _BUILT = (
     "The load ends: only 4.3.1 has promo and audit. 3.9.2 builds its groups only now, from maps without these two. "
     "4.3.1 had created both."
 )
-_UNREADABLE = "a value of zero bytes. It is not the same as null, and no coordinator can decode it."
+_UNREADABLE = "a value of zero bytes. Zero bytes are not the same as null, and no coordinator can decode them."
 _FAILED = (
-    "The load fails: two answers to the same question. Both drop all. 4.3.1 refuses every request; 3.9.2 answers as if "
+    "The load fails: two answers to the same question. Both drop all groups. 4.3.1 refuses every request; 3.9.2 answers as if "
     "nothing was committed."
 )
 _ENDINGS = ("a tombstone", "a value of zero bytes")

@@ -34,7 +34,7 @@ for segment in kg.open_log(before).segments:
 print("records:", sum(batch.count for batch in kg.open_log(before)))
 
 # %% [markdown]
-# The last segment is the [**active segment**](../docs/handbook/glossary.md#active-segment), to which the broker still appends. A pass leaves it unchanged. At 100 MiB (`offsets.topic.segment.bytes`; here the limit was much lower), or when it is a week old (`segment.ms`), the broker closes it and begins another.
+# The last segment is the [**active segment**](../docs/handbook/glossary.md#active-segment), to which the broker still appends, and which a pass leaves unchanged. The broker closes this segment at 100 MiB (`offsets.topic.segment.bytes`; here the limit was much lower) or after a week (`segment.ms`).
 #
 # The three closed segments have records of seven different keys: six offsets and one group. The active segment has one record, a commit of `dashboard` for `orders-0`. This key is one of the seven, too. But a pass does not read the active segment, so the cleaner does not know this newer record.
 #
@@ -260,7 +260,7 @@ course.check("needs_an_abort", needs_an_abort)
 #
 # - A pass keeps the newest record of each key, and leaves the active segment unchanged.
 # - A tombstone stays for at least 24 hours after the first pass over it.
-# - A marker stays until all records of its transaction are gone. Only then does the marker wait like a tombstone.
+# - A marker waits like a tombstone, but only after all records of its transaction are gone.
 # - An open transaction stops the cleaner at the start of the segment in which the transaction begins.
 # - A log that was never cleaned gives the same answers, but takes longer to load.
 

@@ -63,7 +63,7 @@ def _print_verdict(args: Options, topic: Topic, verdict: Check) -> None:
     cut = f", {treated}" if damaged else ""
     lines = [f"{'DAMAGED' if damaged else 'LOADS'}: {topic.path}", f"{broker} loads {all_partitions}{cut}."]
     if failed:
-        outcome = f"fails to load {len(failed)} of {all_partitions} ({list_names(failed)}); {lost} lost"
+        outcome = f"fails to load {len(failed)} of {all_partitions} ({list_names(failed)}); {lost} not loaded"
         if any(partition.start for partition in partitions):
             outcome = "does not start with this log, so no partition is answered"
         lines = [f"FAILS: {topic.path}", f"{broker} {outcome}."]

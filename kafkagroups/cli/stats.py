@@ -183,16 +183,16 @@ def _print_cleaning(statistics: stats.Stats, largest: list[tuple[int | None, sta
     print_table(
         ("part.", "stops at", "because of", "bytes there", "frees bytes", "cleaned to", "cleaned (UTC)"),
         [(number, *_CLEANING(part), *_CLEANED(part)) for number, part in largest],
-        note='Cleaning stops at the active segment, or at the first open transaction ("txn OFFSET"). At damaged bytes '
-        '("damage OFFSET"), it fails, and frees nothing. "-": the log does not tell. The time assumes '
-        "delete.retention.ms of 1 day.",
+        note='Because of: a pass stops at the active segment ("active"), or at the first open transaction ("txn '
+        'OFFSET"). At damaged bytes ("damage OFFSET"), it fails, and frees nothing. Cleaned: the end and the time of '
+        'the last pass, or "-" if the log does not show them. The time assumes delete.retention.ms of 1 day.',
     )
     # After a failure, the coordinator does not read on, so the live records are not known.
     if not any(finding.kind == "load_failure" for finding in statistics.findings):
         print_text(
             f"A complete cleaning would keep the {statistics.total('live_records')} live records, with about "
-            f"{statistics.total('live_bytes')} bytes. It also keeps the newest record of each key that the coordinator "
-            "does not read, and tombstones and markers for delete.retention.ms."
+            f"{statistics.total('live_bytes')} bytes. It also keeps tombstones and markers for delete.retention.ms, "
+            "and the newest record of each key whose type this coordinator does not know."
         )
 
 

@@ -20,7 +20,7 @@ from kafkagroups.topic import Topic
 
 POSITIONS_SHOWN = 20
 """The largest number of positions in each list of the text without --all."""
-RETENTION_HINT = "Expired, or deleted by a request: --retention with your offsets.retention.minutes tells them apart."
+RETENTION_HINT = "Did offsets expire, or did a request delete them? Give --retention (your offsets.retention.minutes)."
 ARGUMENTS = """
 PATH...
 --group! G  the group id

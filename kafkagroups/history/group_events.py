@@ -415,7 +415,7 @@ class GroupEvents:
         text = f"Generation {generation}{f' ({value.protocol})' if value.protocol else ''}: {changes}"
         if old.type == "classic" and old.generation is not None and generation > old.generation + 1:
             # The cleaner keeps the newest record of a key. So between two records of the group, none was removed.
-            missing = f"{count_of(generation - old.generation - 1, 'generation')} before it never written"
+            missing = f"no record of {count_of(generation - old.generation - 1, 'earlier generation')}"
             text += f"; {missing} (a rebalance did not end, or an append failed)"
         return f"{text}."
 

@@ -151,7 +151,7 @@ class FailedLoad:
         answers = "every request for them is answered NOT_COORDINATOR"
         if rules.coordinator == "classic":
             answers = "the broker answers as if they had never existed, so consumers start at auto.offset.reset"
-        lost = f"; {count_of(len(self.lost), 'group')} lost ({list_groups(self.lost)}): {answers}"
+        lost = f"; {count_of(len(self.lost), 'group')} not loaded ({list_groups(self.lost)}): {answers}"
         what = f"A Kafka {rules.kafka} broker cannot load the partition: {error}{lost if self.lost else ''}."
         remedy = self._find_loading_releases()
         command = None

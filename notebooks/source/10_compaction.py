@@ -34,7 +34,7 @@ for segment in kg.open_log(before).segments:
 print("records:", sum(batch.count for batch in kg.open_log(before)))
 
 # %% [markdown]
-# The last segment is the [**active segment**](../docs/handbook/glossary.md#active-segment), to which the broker still appends. A pass leaves it unchanged. At 100 MiB (`offsets.topic.segment.bytes`; here the limit was much lower), or when it is a week old (`segment.ms`), the broker closes it and begins another.
+# The last segment is the [**active segment**](../docs/handbook/glossary.md#active-segment), to which the broker still appends, and which a pass leaves unchanged. The broker closes this segment at 100 MiB (`offsets.topic.segment.bytes`; here the limit was much lower) or after a week (`segment.ms`).
 #
 # The three closed segments have records of seven different keys: six offsets and one group. The active segment has one record, a commit of `dashboard` for `orders-0`. This key is one of the seven, too. But a pass does not read the active segment, so the cleaner does not know this newer record.
 #
@@ -50,7 +50,7 @@ course.reveal("records_left", records_left, len(course.list_offset_map_records(c
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# Of each of the seven keys, the newest record in the closed segments remains. The eighth one is the record in the active segment, which the cleaner did not touch. The ten markers remain as well ("Why a marker stays longest").
+# Of each of the seven keys, the newest record in the closed segments remains. The eighth record is the one in the active segment, which a pass leaves unchanged. The ten markers remain as well ("Why a marker stays longest").
 #
 # </details>
 #
@@ -114,21 +114,18 @@ for offset, key, value in course.list_offset_map_records(cleaned):
 # %% [markdown]
 # ## Why a tombstone stays for a day
 #
-# A replica that is behind may have the value and not yet the tombstone. If the tombstone were gone, this replica would keep the value forever. So a tombstone stays for `delete.retention.ms`, 24 hours by default. The 24 hours begin at the first pass that reads the tombstone, because this pass removes the value. A replica that has read the value before this pass then has 24 hours to read the tombstone, too:
+# A replica that is behind may have copied a value, but not yet its tombstone. If the tombstone were then removed, this replica would keep the value forever. So a tombstone stays for `delete.retention.ms`, 24 hours by default.
 #
-# - The first pass that reads the tombstone keeps it, and stores a [**delete horizon**](../docs/handbook/glossary.md#delete-horizon) in the header of its batch: the time of this pass plus `delete.retention.ms`. The horizon never changes.
-# - The first pass **at or after** the horizon removes the tombstone.
-#
-# For example, a tombstone is written at hour 0, and passes run at the hours 5, 28 and 40:
+# The 24 hours begin at the first pass over the tombstone. This pass removes the value, so after the pass no replica can copy the value any more. Each replica that copied the value earlier gets 24 hours to copy the tombstone, too. For example:
 #
 # | hour | what happens |
 # |---|---|
-# | 0 | The tombstone is written, without a horizon. |
-# | 5 | The first pass keeps it, and sets the horizon: 5 + 24 = 29. |
-# | 28 | The second pass keeps it, because 28 is before the horizon. |
-# | 40 | The third pass removes it. |
+# | 0 | The tombstone is written. |
+# | 5 | The first pass keeps the tombstone, and stores a [**delete horizon**](../docs/handbook/glossary.md#delete-horizon) in the header of its batch: 5 + 24 = 29. |
+# | 28 | The second pass keeps the tombstone, because 28 is before 29. The horizon never changes. |
+# | 40 | The third pass removes the tombstone. |
 #
-# The batch of the tombstone 323 of `dashboard` got this horizon. It is 2 seconds after the pass, because `delete.retention.ms` was so short here:
+# So the horizon is the time of the first pass plus `delete.retention.ms`, and the first pass **at or after** the horizon removes the tombstone. The horizon of tombstone 323 of `dashboard` is only 2 seconds after the pass, because `delete.retention.ms` was so short here:
 
 # %%
 for moment, path in (("before the pass", before), ("after the pass", cleaned)):
@@ -151,11 +148,17 @@ course.check("removing_pass", removing_pass)
 # %% [markdown]
 # ## Why a marker stays longest
 #
-# A marker says whether the records of its transaction count, so a load needs the marker as long as the log has one of these records. The cleaner therefore keeps the marker as long as a pass still finds one of these records, even if this pass removes it. The next pass, which finds none, sets the marker's delete horizon. The first pass at or after the horizon removes the marker, so that a replica with the old records has had a day to read it.
+# A marker says whether the records of its transaction count, so a load needs the marker as long as the log has one of these records. Only when all of them are gone does the marker wait for 24 hours, like a tombstone:
+#
+# | pass | what the pass finds | what the pass does with the marker |
+# |---|---|---|
+# | 1, at hour 0 | records of the transaction | It keeps the marker, even if it removes all of these records. |
+# | 2, at hour 25 | no record of the transaction | It sets the marker's delete horizon: 25 + 24 = 49. |
+# | 3, at hour 50 | the horizon, which has passed | It removes the marker. |
 #
 # The records of an **aborted** transaction never get into the offset map, so they replace nothing, and a pass removes them.
 #
-# The figure makes three passes over a log. Step through them, and watch the tombstone 4 and the marker 7, which ends the transaction of the records 5 and 6. Then let the active segment begin earlier, or leave the transaction open:
+# The figure makes these three passes over a log. Watch tombstone 4 and marker 7, which ends the transaction of the records 5 and 6. Which pass removes the tombstone, and which one the marker? Then let the active segment begin earlier, or leave the transaction open:
 
 # %%
 # figure
@@ -171,7 +174,7 @@ course.Compaction()
 # %% [markdown]
 # ## An open transaction stops the cleaner
 #
-# While a transaction is open, nobody can say whether its records will count. So they must not replace older records, and the cleaner stops before them, at the [*last stable offset*](../docs/handbook/glossary.md#last-stable-offset). This is the first offset of the first open transaction. (If none is open, it is the end of the log.) A pass cleans only whole segments, so the segment with the last stable offset and all later segments are not changed.
+# While a transaction is open, nobody can say whether its records will count. So they must not replace older records, and the cleaner stops before them, at the [*last stable offset*](../docs/handbook/glossary.md#last-stable-offset). This is the first offset of the first open transaction, or the end of the log if no transaction is open. A pass cleans only whole segments, so the segment with the last stable offset and all later segments are not changed.
 #
 # We wrote the log of `dashboard` once more, in smaller segments, and inserted a record at offset 216 whose transaction never ends:
 
@@ -227,7 +230,7 @@ for name in ("cleaned", "never-cleaned"):
     print(f"{name:<14} {records:>6,} records, {len(offsets)} offsets, sum of all offsets {sum(offsets):,}")
 
 # %% [markdown]
-# They do. (The cleaned replica has more records than offsets, mostly because its active segment is not cleaned.) As long as nobody but brokers writes to a log, cleaning never changes an answer of 4.x, because a load needs none of the records that a pass removes. The broker without a cleaner gives no wrong answer, so nobody notices the dead cleaner until this broker has to load its long replica (lesson 11).
+# They do. (The cleaned replica has more records than offsets, mostly because its active segment is not cleaned.) If only brokers write to a log, cleaning changes no offset that 4.x answers, because a load does not need the removed records. So the broker without a cleaner gives right answers, and nobody notices its dead cleaner until it has to load its long replica (lesson 11).
 
 # %% [markdown]
 # ## Exercise: why does a partition grow?
@@ -238,7 +241,7 @@ for name in ("cleaned", "never-cleaned"):
 # - **B** has 20 GB. Only this partition grows, on all its replicas. The record at the last stable offset is three weeks old.
 # - **C** has 95 MB. All 50 partitions have about this size, and nearly all of it is the active segment.
 #
-# Which one has a hanging transaction, and needs the abort command of lesson 08? Write the letter as a text.
+# Which partition has a hanging transaction, and needs the abort command of lesson 08? Write the letter as a text.
 
 # %%
 # exercise: needs_an_abort
@@ -251,13 +254,13 @@ course.check("needs_an_abort", needs_an_abort)
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# The cleaner of 3.9 removes the same records, but there it can change an answer in one case: if an offset was deleted while a transaction was open, as at the end of lesson 08, a load of the cleaned log can give another answer ([the logs](../docs/handbook/tombstones.md)).
+# The cleaner of 3.9 removes the same records, but in 3.9 this can change one answer. At the end of lesson 08, offset 41 was deleted while it was pending, and a load of 3.9 found it again. If a pass runs before the load, the record of 41 is gone, because the tombstone is newer. Then the load finds no offset ([the logs](../docs/handbook/tombstones.md)).
 #
 # ## In five lines
 #
 # - A pass keeps the newest record of each key, and leaves the active segment unchanged.
-# - A tombstone stays for at least 24 hours after the first pass that reads it.
-# - A marker stays until all records of its transaction are gone. Only then does it wait like a tombstone.
+# - A tombstone stays for at least 24 hours after the first pass over it.
+# - A marker waits like a tombstone, but only after all records of its transaction are gone.
 # - An open transaction stops the cleaner at the start of the segment in which the transaction begins.
 # - A log that was never cleaned gives the same answers, but takes longer to load.
 
@@ -273,12 +276,12 @@ course.check("needs_an_abort", needs_an_abort)
 #
 # | what is large | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | One partition, on all brokers | `kafkagroups stats PATH` | It names the open transaction and the first offset that cannot be cleaned | If the transaction hangs, abort it as lesson 08 shows. The cleaner then begins by itself |
+# | One partition, on all brokers | `kafkagroups stats PATH` | The output names the open transaction and the first offset that cannot be cleaned | If the transaction hangs, abort it as lesson 08 shows. The cleaner then begins by itself |
 # | All partitions of one broker | The metric `kafka.log:type=LogCleaner,name=DeadThreadCount`; `grep -i "log cleaner" log-cleaner.log` shows the error | A metric above 0: the cleaner thread of this broker is dead | Repair the error. Then start a new thread **without a restart**, here on broker 2: `kafka-configs.sh --bootstrap-server localhost:9092 --alter --entity-type brokers --entity-name 2 --add-config log.cleaner.threads=2` ([runbook](../docs/operator.md#a-cleaner-has-stopped), step 2) |
 # | One partition, on one broker | The metric `kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count` | After an error, the cleaner skips this partition. The metric only counts; `log-cleaner.log` names the partition and the error | Only a restart of this broker helps, but first let another broker lead the partition: step 3 of the [runbook](../docs/operator.md#a-cleaner-has-stopped) |
 # | All partitions, on all brokers | `kafkagroups stats PATH` | If `DeadThreadCount` is 0 everywhere, the topic has many keys: look for group names that are new for every run | Give these programs stable names. Their old offsets expire |
 #
-# As long as a broker, here broker 2, has long replicas, do not restart any other broker. Broker 2 could take over the partitions of that broker, and their groups would wait for the long load (lesson 11, "Which replica does the next broker load?"). While the cleaner catches up, it keeps the disk busy. The setting `log.cleaner.io.max.bytes.per.second` limits how much it reads and writes.
+# As long as broker 2 has long replicas, do not restart broker 1 or 3. Broker 2 could take over their partitions, and the groups of these partitions would wait for the long load (lesson 11, "Which replica does the next broker load?"). A cleaner that catches up keeps the disk busy, and `log.cleaner.io.max.bytes.per.second` limits how much it reads and writes.
 #
 # **Never set `cleanup.policy=delete`** to make the topic smaller. A broker would delete the oldest segments, even if they contain the newest offset of a group, and you would notice it only after the next load, when the answer is −1.
 #

@@ -80,7 +80,7 @@ for version, groups in loaded.items():
 #
 # How does a load know which groups exist? A group with members has a group record (lesson 06). But a *simple group*, whose consumers choose their partitions themselves, has only offsets. A running coordinator of 4.x creates such a group when it stores the group's first commit, and a load does the same: one record of an offset is enough. After the load, the group is there, and `Empty`.
 #
-# The figure shows two loads of one log, by 4.3.1 and by 3.9.2. First follow 4.3.1 to the end. Then give record 8 a value of zero bytes, which no load can read, and compare the answers. Each group has its colour, and a blue border shows what the last record changed. `≠` marks a group that only one of the two has at this step: 3.9.2 first collects the offsets, and makes the groups from them when the load ends.
+# The figure loads a log of nine records. Go back to its first step, and follow the memory of 4.3.1 to the end. Which record creates each group? What is left of `promo` after record 8, the tombstone of its only offset? The memory of 3.9.2 stands beside it for comparison ("Where 3.9 differs").
 
 # %%
 # figure
@@ -121,8 +121,6 @@ for broker, count in replicas.items():
     print(f"broker {broker}: {count:>10,} records, {count / 400_000:5.1f} s to load")
 
 # %% [markdown]
-# Each partition has a *preferred leader*, the first broker of its replica list. When this broker returns, Kafka makes it the leader again within five minutes (`auto.leader.rebalance.enable`). Every broker, also broker 2, is the preferred leader of some partitions.
-#
 # Tonight, broker 1 must be restarted, and its groups should wait as little as possible. *Predict*: what do you do first? Write the letter in quotes.
 #
 # - **A**: Restart broker 1 now, because its replica is short.
@@ -139,7 +137,11 @@ course.reveal("first_step", first_step, "C")
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# After A, broker 2 takes over partition 9, and its groups wait for 216 seconds. After B, broker 2 has a new cleaner thread, but its replica of partition 9 is still long when broker 1 stops, so the groups wait as in A. (In addition, broker 2 soon leads its own partitions again, and loads their long replicas.) C needs no restart, so the leaders do not change while broker 2 cleans.
+# After A, broker 2 takes over partition 9, and the groups of this partition wait for 216 seconds.
+#
+# After B, broker 2 has a new cleaner thread, but its replica of partition 9 is still long when broker 1 stops, so the groups wait as after A. There is a second problem: each partition has a *preferred leader*, the first broker of its replica list, and Kafka makes this broker the leader again within five minutes after its return (`auto.leader.rebalance.enable`). So the restarted broker 2 also gets back the partitions of which it is the preferred leader, and loads their long replicas.
+#
+# C needs no restart, so the leaders do not change while broker 2 cleans.
 #
 # </details>
 #
@@ -169,13 +171,13 @@ course.check("seconds_to_load", seconds_to_load)
 # %% [markdown]
 # ## A record that cannot be read
 #
-# A load can also fail. A broker skips a record of an unknown *type*, because it belongs to a feature that this broker does not have. But a record of a known type may matter: without it, the broker could answer with an outdated position. So a record of a known type that the broker cannot read stops the load (lesson 01, "What stops a load"), even if a later record has the same key. In this log, made for a test, record 4 has value version 9, which no release has:
+# A load can also fail. A broker skips a record of an unknown *type*, because such a record belongs to a feature that this broker does not have. But a record of a known type may matter: without this record, the broker could answer with an outdated position. So a record of a known type that the broker cannot read stops the load (lesson 01, "What stops a load"), even if a later record has the same key. In this log, made for a test, record 4 has value version 9, which no release has:
 
 # %%
 print(*course.read_crafted_lines("f-txn-after"), sep="\n")
 
 # %% [markdown]
-# So [the load fails](../docs/handbook/glossary.md#failed-load) at record 4. A coordinator of **4.x** then answers `NOT_COORDINATOR`, although its broker is the leader. This error sends the clients to look for another coordinator. FindCoordinator names the same broker again, so they keep asking, and read nothing new. That is a standstill, but no position is lost.
+# So [the load fails](../docs/handbook/glossary.md#failed-load) at record 4. A coordinator of **4.x** then answers `NOT_COORDINATOR`, although its broker is the leader. This error sends the clients to look for another coordinator. FindCoordinator names the same broker again, so the clients keep asking, and read nothing new. That is a standstill, but no position is lost.
 #
 # The failure is safe, but quiet in your program. `poll` raises no exception: a new consumer only receives no records. `commitSync` fails with a `TimeoutException` after 60 seconds.
 
@@ -203,7 +205,7 @@ course.check("which_log_loads", which_log_loads)
 #
 # The consumers of `billing` and `fraud-check` read nothing. The log of their broker (4.3.1) has the line `Failed to load metadata from __consumer_offsets-9 … DefaultRecord(offset=45, …, value=0 bytes)`.
 #
-# A faulty program had written record 45. The running coordinator did not notice, because it does not read its log, and it wrote record 46. But since the next restart, each load fails at record 45. Waiting does not help. The cleaner would remove record 45 only if there were a newer record with the same key, but the coordinator writes nothing until it has loaded.
+# A faulty program had written record 45. The running coordinator did not notice, because it does not read its log, and it wrote record 46. But since the next restart, each load fails at record 45. Waiting does not help: nothing removes record 45. The cleaner would need a newer record with the same key. Only the coordinator writes such records, and it writes nothing until it has loaded.
 #
 # **Step 1: copy the folder**, so that nothing that you try can do harm. These are the last three records of our copy:
 
@@ -220,14 +222,14 @@ for line in course.read_lines(folder / "copy/__consumer_offsets-9")[-3:]:
 course.run_command("kafkagroups check copy/__consumer_offsets-9 --kafka 4.3.1", folder)
 
 # %% [markdown]
-# **Step 3: carry out the remedy.** `kafkagroups edit` writes a copy that ends before record 45. It loses record 45 and all later records of **all** groups, here only record 46:
+# **Step 3: carry out the remedy.** `kafkagroups edit` writes a copy that ends before record 45. This shorter copy loses record 45 and all later records of **all** groups, here only record 46:
 
 # %%
 course.run_command("kafkagroups edit copy/__consumer_offsets-9 --out shorter/__consumer_offsets-9 --cut 45", folder)
 course.run_command("kafkagroups check shorter/__consumer_offsets-9 --kafka 4.3.1", folder)
 
 # %% [markdown]
-# **Step 4: prove it.** The shorter copy loads, but are its answers right? Without the records 45 and 46, it is the log of lesson 00, and we know how the broker answered from it:
+# **Step 4: prove it.** The shorter copy loads, but are its answers right? Without the records 45 and 46, the copy is the log of lesson 00, and we know how a broker answered from that log:
 
 # %%
 groups = kg.load(folder / "shorter/__consumer_offsets-9")
@@ -239,14 +241,18 @@ for name in names:
 course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["offsets"][name] for name in names}, "4.3.1")
 
 # %% [markdown]
-# The [runbook](../docs/operator.md#1-a-partition-does-not-load) says how the shorter copy gets back to the brokers, how you set the lost offset of record 46 again, and how the groups can go on under new names, in another partition, if they cannot wait.
+# The [runbook](../docs/operator.md#1-a-partition-does-not-load) has the commands for what is left to do:
+#
+# - Bring the shorter copy back to the brokers.
+# - Set the lost offset of record 46 again.
+# - If the groups cannot wait: let them go on under new names, in another partition.
 
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# A load of 3.9 first only collects the records. It builds the groups **at the end**, from what is left. You can see the difference at a simple group. If all its offsets were deleted, or belonged to an aborted transaction, nothing of the group is left at the end. So 3.9 has no such group after the load. But 4.x made the group at its first record, and keeps it, Empty.
+# A load of 3.9 first only collects generations and offsets. It builds the groups **at the end** of the load, from what is then left. In the figure, nothing is left of two simple groups: the offset of `promo` was deleted, and the offset of `audit` belonged to an aborted transaction. So 3.9 does not have these groups after the load. But 4.x created each of them at the group's first record, and keeps it, Empty.
 #
-# After a failed load, a coordinator of 3.9 has no groups in memory either, but it treats the partition as loaded. In the log of "A record that cannot be read", the marker in record 1 commits an offset of `t-0`. *Predict*: what does 3.9 answer if a client of the group asks for it? Write `"the offset"`, `"an error"` or `"nothing committed"`.
+# After a failed load, a coordinator of 3.9 has no groups in memory either, but it treats the partition as loaded. In the log of "A record that cannot be read", the group `g` committed offset 1 of `t-0` (record 0), and the marker of this commit is there, too (record 1). Then record 4 stopped the load. *Predict*: what does 3.9 answer if a client of `g` asks for the offset of `t-0`? Write `"the offset"`, `"an error"` or `"nothing committed"`.
 
 # %%
 # prediction
@@ -269,6 +275,8 @@ with course.fold("classic_answer", classic_answer):
 # | The consumers | repeat their requests, and read nothing new | start where `auto.offset.reset` says, and commit |
 # | Is a position lost? | no | yes, the new commits overwrite it |
 # | The broker's log has | `Failed to load metadata from …` | `Error loading offsets from …`, the only sign |
+#
+# The figure shows both answers if you give its record 8 a value of zero bytes, which no load can read.
 #
 # <details><summary>Rare cases and other versions</summary>
 #
@@ -311,14 +319,14 @@ with course.fold("classic_answer", classic_answer):
 #
 # ## At 3 am
 #
-# After a failed load, do not move the leadership: it does not help, because each replica has the bad record. PATH is a copy of the partition's folder.
+# After a failed load, do not move the leadership, because each replica has the bad record. PATH is a copy of the partition's folder.
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | `Failed to load metadata` (4.x) | `kafkagroups check PATH --kafka 4.3.1` | It names the record, the groups and the remedy. No position is lost | The [runbook](../docs/operator.md#1-a-partition-does-not-load) |
+# | `Failed to load metadata` (4.x) | `kafkagroups check PATH --kafka 4.3.1` | `check` names the record, the groups and the remedy. No position is lost | The [runbook](../docs/operator.md#1-a-partition-does-not-load) |
 # | `Error loading offsets` (3.9) | `kafkagroups check PATH --kafka 3.9.2` | The consumers of this partition's groups commit wrong positions | **Stop these consumers** at once. Then follow the [runbook](../docs/operator.md#1-a-partition-does-not-load) |
-# | Clients log `coordinator is loading` | `grep "Finished loading" server.log` on the new leaders | It names the loaded partitions. The others are still loading | Wait: a restart would begin the load again |
-# | Clients log `not the correct coordinator` for minutes | Metric `num-partitions` of `group-coordinator-metrics`, `state=failed` (4.x) | Above 0, a load has failed | The first row |
+# | Clients log `coordinator is loading` | `grep "Finished loading" server.log` on the new leaders | The lines name the loaded partitions. The others are still loading | Wait: a restart would begin the load again |
+# | Clients log `not the correct coordinator` for minutes | Metric `num-partitions` of `group-coordinator-metrics`, `state=failed` (4.x) | A metric above 0: a load has failed | The first row |
 # | A broker must be restarted | `kafka-log-dirs.sh` (lesson 10) | A broker with long replicas would load for a long time | The [runbook](../docs/operator.md#a-cleaner-has-stopped), before the restart |
 #
 # <details><summary>In Kafka</summary>

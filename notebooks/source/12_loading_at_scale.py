@@ -25,12 +25,12 @@
 # | the same log every minute | `kafkagroups load PATH --snapshot STATE` | It reads only the new records. |
 # | logs too large for one machine, or tables in Spark that you want to join with the offsets | Spark | Many machines read at the same time. |
 #
-# The sections below prove these rows, and go from the smallest tool to the largest.
+# The sections below prove these rows.
 
 # %% [markdown]
 # ## How long does a broker load?
 #
-# First the broker, for comparison. We generate a topic with a thousand groups, some of which commit much more often than others. From the 0.4 million records per second of lesson 11, we compute how long a broker needs:
+# We generate a topic with a thousand groups, some of which commit much more often than others. From the 0.4 million records per second of lesson 11, we compute how long a broker needs:
 
 # %%
 import kafkagroups as kg
@@ -90,7 +90,7 @@ print("small partition:", len(found), "offsets by the loop,", count_offsets(kg.l
 print("whole topic:    ", count_offsets(groups), "offsets by kg.load,", written["live_offsets"], "were generated")
 
 # %% [markdown]
-# The loop in Python and the dump tool are slower than a broker. But with the native engine, one thread loads the whole topic in less than 0.4 seconds. In the same time, a broker loads only partition 32. So `kafkagroups check` can test the failover of a cluster in seconds, on a copy of its logs.
+# The loop in Python and the dump tool are slower than a broker. But with the native engine, one thread of `kg.load` needs less than 0.4 seconds for the whole topic, and a broker needs these 0.4 seconds for partition 32 alone. So `kafkagroups check` can test the failover of a cluster in seconds, on a copy of its logs.
 
 # %% [markdown]
 # ## Continue where the last load ended
@@ -138,7 +138,7 @@ course.reveal("times_faster", times_faster, round(total / records[largest]))
 # %% [markdown]
 # ## Why nobody divides a partition
 #
-# Could two cores share the largest partition, if one reads the first half of its log and the other one the second half? The loop of "One process" begins with an empty memory. For each record, a function (`apply_line`) takes the memory and the record, and returns the new memory. Such a computation is called a [**fold**](../docs/handbook/glossary.md#fold). We divide the log of `mailer`, a group that committed and was deleted:
+# Could two cores share the largest partition, if one reads the first half of its log and the other one the second half? The loop of "One process" begins with an empty memory. For each record, a function (`apply_line`) takes the memory and the record, and returns the new memory. Functional programmers call this a [*fold*](../docs/handbook/glossary.md#fold): each step needs the result of the step before. We divide the log of `mailer`, a group that committed and was deleted:
 
 # %%
 mailer = course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets-12"))
@@ -166,7 +166,13 @@ course.reveal("offsets_of_mailer", offsets_of_mailer, len(first | second))
 #
 # </details>
 #
-# A correct merge is possible. The result of a part must keep its tombstones, the position of each line, and its pending offsets, because their marker can be in a later part. But this costs more than it saves: for ten million records of a million keys in 13 parts, it took **nearly five times as long** as reading them in one piece. Each key occurred in about seven of the parts, so the 13 results still had nearly seven million lines, and one process had to merge them.
+# A correct merge is possible, but the result of each part must then contain more than offsets:
+#
+# - its tombstones, because they may delete an offset of an earlier part
+# - the position of each line, because the later line of a key wins
+# - its pending offsets, because their marker may be in a later part
+#
+# This costs more than it saves. We divided a log with ten million records into 13 parts. When the parts had been read, nearly seven million lines were left for one process to merge, because most keys occur in many parts. Everything together took **nearly five times as long** as reading the log in one piece.
 #
 # So **the largest partition is the limit**, also for many machines.
 

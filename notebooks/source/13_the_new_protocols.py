@@ -1,9 +1,9 @@
 # %% [markdown]
 # # 13 · The new protocols
 #
-# **How can a group divide its partitions anew while its members go on reading, and what does the log record of it?**
+# **How can a group distribute its partitions again while its members go on reading, and which records does this write?**
 #
-# **Which Kafka:** every 4.x, with its new *group coordinator*. **Which groups:** only *consumer groups*, whose members set `group.protocol=consumer`. Without this setting, a group is a [*classic group*](../docs/handbook/glossary.md#classic-group) (lesson 06).
+# **Which Kafka:** every 4.x, with its new *group coordinator*. **Which groups:** those whose members set `group.protocol=consumer`. In this lesson, *consumer group* means only such a group. Without this setting, a group is a [*classic group*](../docs/handbook/glossary.md#classic-group) (lesson 06).
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -82,7 +82,7 @@ with course.fold("idle_seconds", idle_seconds, 0):
 # %% [markdown]
 # ## The first member: five records
 #
-# A classic rebalance ends for all members in one moment, so one record at its end is enough. In a consumer group, each member changes at its own time, so there is **no record of a rebalance**. The coordinator computes the assignments, and writes each step when it happens. When the first member of `loyalty` subscribed to `orders`, a 4.3.1 broker wrote one batch:
+# A classic rebalance ends for all members in one moment, so one record at its end is enough. In a consumer group, each member changes at its own time, so there is **no record of a rebalance**. The coordinator writes each step when it happens. When the first member of `loyalty` subscribed to `orders`, a 4.3.1 broker wrote one batch:
 
 # %%
 import kafkagroups as kg
@@ -91,14 +91,12 @@ loyalty = course.find_data("harbour/4.3.1/__consumer_offsets-24")
 course.print_protocol_lines(loyalty, "loyalty", last_offset=4)
 
 # %% [markdown]
-# Each record is one step of the change:
-#
 # | record | step | type | what the record says |
 # |---|---|---|---|
 # | 0 | A member joins. | 5 | the member, with its subscription |
 # | 1 | The group has changed. | 3 | the **group epoch**: the number of this change |
 # | 2 | The coordinator computes a plan, which is a target for each member. | 7, for each member | the [**target**](../docs/handbook/glossary.md#target): the partitions that the member should have |
-# | 3 | The plan is complete. | 6 | the **assignment epoch**: the group epoch for which the plan was made |
+# | 3 | The plan is complete. | 6 | the **assignment epoch**: the number of the change for which the plan was made |
 # | 4 | The member receives partitions. | 8, for each member | the [**current assignment**](../docs/handbook/glossary.md#current-assignment): the partitions that the member may read now, and its **member epoch** (see "Three epochs") |
 #
 # An [*epoch*](../docs/handbook/glossary.md#epoch) is a number that only rises. In these five records, all epochs are 2, because 4.3 creates a group with epoch 1, and the first member raises it. Target and current assignment are equal. With a second member, they differ.
@@ -138,11 +136,11 @@ with course.fold("partitions_of_loyalty_2", partitions_of_loyalty_2, len(sixth.a
 course.print_protocol_lines(loyalty, "loyalty", first_offset=15, last_offset=17)
 
 # %% [markdown]
-# This is the whole change, with the member epoch and the partitions of each member. Group epoch and assignment epoch are 3 in all rows:
+# This is the whole change. Group epoch and assignment epoch are 3 in all rows:
 #
 # | record | what happens | `loyalty-1` | `loyalty-2` |
 # |---|---|---|---|
-# | 13 | `loyalty-2` has nothing to give back, so its member epoch is 3 at once, although it must wait for its partition. | epoch 2: 0, 1, 2 | epoch 3: none |
+# | 13 | `loyalty-2` has nothing to give back, so its member epoch is 3 at once. A member epoch says what a member has given back, not what it has received. | epoch 2: 0, 1, 2 | epoch 3: none |
 # | 15 | The answer to a heartbeat tells `loyalty-1` to revoke `orders-2`. | epoch 2: 0, 1, must revoke 2 | epoch 3: none |
 # | 16 | The next heartbeat of `loyalty-1` no longer lists `orders-2`, so its member epoch rises. | epoch 3: 0, 1 | epoch 3: none |
 # | 17 | `orders-2` is free, and `loyalty-2` receives it with its next heartbeat. | epoch 3: 0, 1 | epoch 3: 2 |
@@ -152,26 +150,26 @@ course.print_protocol_lines(loyalty, "loyalty", first_offset=15, last_offset=17)
 # %% [markdown]
 # ## Three epochs
 #
-# So one change raises three epochs, one after the other, and each answers a different question about the change:
+# So one change raises three epochs, and each answers a different question:
 #
 # | epoch | what it answers | when it rises |
 # |---|---|---|
 # | [**group epoch**](../docs/handbook/glossary.md#group-epoch) | Has the group changed? | when a member, a subscription or the number of a topic's partitions changes |
-# | [**assignment epoch**](../docs/handbook/glossary.md#assignment-epoch) | For which change is the plan complete? | when the targets are computed; it is then set to the group epoch |
-# | [**member epoch**](../docs/handbook/glossary.md#member-epoch), one for each member | Has this member given back what the new plan takes from it? | when it has **nothing left to give back**; it is then set to the assignment epoch |
+# | [**assignment epoch**](../docs/handbook/glossary.md#assignment-epoch) | For which change is the plan complete? | when the targets are computed; the assignment epoch is then set to the group epoch |
+# | [**member epoch**](../docs/handbook/glossary.md#member-epoch), one for each member | Has this member given back every partition that its new target does not contain? | when the member has **nothing left to give back**; its epoch is then set to the assignment epoch |
 #
-# So always: **group epoch ≥ assignment epoch ≥ every member epoch**. If the assignment epoch is behind the group epoch, the plan is not computed yet. If a member epoch is behind the assignment epoch, this member must still give partitions back, or send its next heartbeat.
+# So always: **group epoch ≥ assignment epoch ≥ every member epoch**. If a member epoch is behind the assignment epoch, this member must still give partitions back, or send its next heartbeat.
 
 # %% [markdown]
 # ## The state of a member
 #
-# A member epoch says what a member has given back, but not whether it has *received* everything: after record 13, `loyalty-2` has member epoch 3 and still waits. The *state* of a member, a number in its current assignment, says whether it waits:
+# After record 13, `loyalty-2` has member epoch 3 and still waits for `orders-2`. The *state* of a member, a number in its current assignment, says whether the member waits:
 #
 # | state | name | the member |
 # |---|---|---|
-# | 0 | Stable | has all partitions that the plan of its member epoch gives it |
+# | 0 | Stable | has all partitions that it should have by the plan of its member epoch (a newer plan may exist) |
 # | 1 | UnrevokedPartitions | must give partitions back before its member epoch rises |
-# | 2 | UnreleasedPartitions | has the newer member epoch, and waits for partitions that other members still have |
+# | 2 | UnreleasedPartitions | has given everything back, and waits for partitions that other members still have |
 #
 # <details><summary>The bytes of a current assignment</summary>
 #
@@ -286,10 +284,12 @@ course.check("waits_for", waits_for)
 # %% [markdown]
 # ## Exercise for later: after record 29, on paper
 #
-# While a service changes to the new protocol, its consumer group also has members that still use the classic protocol. Their records have the same types. In the group `up`, `classic-a` had the three partitions of `orders`, and `classic-b` the three of `clicks`. Then `consumer-c` joined, and a 4.4.0 broker wrote the records below:
+# While a service changes to the new protocol, its consumer group also has members of the classic protocol. The group `up` (on the newer release 4.4.0) had two:
 #
-# - A classic member gives partitions back by joining again, which repeats its type 5 record.
-# - The records 22 and 23, which are not shown, are commits, and record 21 gives `consumer-c` nothing new.
+# - `classic-a` had the three partitions of `orders`.
+# - `classic-b` had the three partitions of `clicks`.
+#
+# Then `consumer-c` joined with the new protocol. Its heartbeats say what it has given back. A classic member says this with a new JoinGroup, and each JoinGroup repeats the member's record of type 5. Record 21 repeats record 20, and 22 and 23, which are not shown, are commits.
 
 # %%
 up = course.find_data("new_protocols/4.4.0-migration/__consumer_offsets-3")
@@ -313,24 +313,27 @@ course.check("after_record_29", after_record_29)
 # Two more kinds of groups record the same steps, in [record types](../docs/handbook/records.md) of their own:
 #
 # - In a [share group](../docs/handbook/glossary.md#share-group), several members read one partition, and each message goes to one of them.
-# - In a [streams group](../docs/handbook/glossary.md#streams-group), a program has several parts, its [**topology**](../docs/handbook/glossary.md#topology). A member receives [**tasks**](../docs/handbook/glossary.md#task) instead of partitions.
+# - In a [streams group](../docs/handbook/glossary.md#streams-group), the members run a Kafka Streams program, whose parts are its [**topology**](../docs/handbook/glossary.md#topology). A member receives [**tasks**](../docs/handbook/glossary.md#task): one part of the program, for one partition.
 
 # %% [markdown]
 # ## How a group ends
 #
-# A broker deletes a group's records in a fixed order, each by a tombstone: the first three when a member leaves, the last two when an administrator deletes the group.
+# A broker deletes a group's records by tombstones, in a fixed order. When a member leaves:
 #
-# 1. the current assignment
-# 2. the target
+# 1. its current assignment
+# 2. its target
 # 3. the member
-# 4. the assignment epoch
-# 5. the group epoch
+#
+# When an administrator deletes the group:
+#
+# 1. the assignment epoch
+# 2. the group epoch
 #
 # A load relies on this order. If, for example, a member's tombstone comes while the member's target is still there, the load stops, and then **no group of the partition** is loaded ([the rules](../docs/handbook/protocols.md#the-order-of-tombstones)).
 #
 # ## A bug of 4.3.1 and 4.4.0
 #
-# If a group is Empty, and a group of another type starts under its name, these brokers can [leave out the tombstones](../docs/handbook/protocols.md#a-bug-of-431-and-440-missing-tombstones) of the old group. You notice nothing until the next load of the partition, which stops with `Failed to load metadata`. So run `kafkagroups check` on a copy before you restart such a broker.
+# Suppose that `loyalty` is an Empty consumer group, and a **classic** consumer joins with a member id that the broker does not know. The broker refuses the request, but has already removed the group from its memory. If a client of another group type then joins, the log [lacks the tombstones](../docs/handbook/protocols.md#a-bug-of-431-and-440-missing-tombstones) of the old group, and the next load of the partition stops with `Failed to load metadata`. So run `kafkagroups check` on a copy before you restart such a broker. The change from the classic to the new protocol does not cause this.
 
 # %% [markdown]
 # ## Where 3.9 differs
@@ -377,8 +380,8 @@ course.check("after_record_29", after_record_29)
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
 # | A group stays Reconciling | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group loyalty --members --verbose` | A member with CURRENT-EPOCH below TARGET-EPOCH has not given its partitions back | Restart this member |
-# | `Failed to load metadata … Replaying record … failed` | `kafkagroups check PATH --kafka 4.3.1` | It names the refused record, the lost groups, and a remedy | The [runbook](../docs/operator.md#1-a-partition-does-not-load) |
-# | You plan a restart | `kafkagroups check PATH --kafka 4.3.1` | Whether the next load stops | Repair first |
+# | `Failed to load metadata … Replaying record … failed` | `kafkagroups check PATH --kafka 4.3.1` | `check` names the refused record, the groups that are not loaded, and a remedy | The [runbook](../docs/operator.md#1-a-partition-does-not-load) |
+# | You plan a restart | `kafkagroups check PATH --kafka 4.3.1` | `check` says whether the next load stops | Repair first |
 #
 # <details><summary>In Kafka</summary>
 #

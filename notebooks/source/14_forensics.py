@@ -17,7 +17,7 @@
 # 1. If groups begin at wrong positions, first stop their consumers, before they commit.
 # 2. Copy the partition to a folder COPY ([how](../docs/operator.md#how-to-copy-a-partition)). Until then, restart no broker, because a start may cut the log.
 # 3. Find your complaint in the table of "How an incident works". Run the command of that row on COPY, with `--kafka VERSION`; it only reads. The incident shows what follows.
-# 4. Repair when you know the cause: first in a copy, then the broker. Before a command changes something, let it only print what it would do: Kafka's commands with `--dry-run`, and `kafkagroups rescue apply` without `--yes`.
+# 4. Repair when you know the cause: first in a copy, then the broker. Before a command changes something, let it only print what it would do. For Kafka's commands, add `--dry-run`. For `kafkagroups rescue apply` (incident 10), leave out `--yes`.
 
 # %% [markdown]
 # ## How an incident works
@@ -54,7 +54,7 @@
 # |---|---|---|
 # | 1. **Where** is it? | Usually only one partition or one group is involved. | `stats`, `check` |
 # | 2. **Who** wrote it, and when? | Most causes are something that a program or a person did. | `explain`, `timeline` |
-# | 3. What does a **broker answer** from this log? | A client sees only this answer. A record is *live* if a broker answers from it. | `load` |
+# | 3. What does a **broker answer** from this log? | A client sees only this answer. A record is *live* if a broker answers from it, or if its transaction is open. | `load` |
 # | 4. **What changed?** | Two moments, two replicas or two coordinators differ. | `diff` |
 #
 # We solve incident 1 together; the others are yours.
@@ -77,7 +77,7 @@ folder = course.open_incident("growing_partition")
 course.run_command("kafkagroups stats .", folder)
 
 # %% [markdown]
-# **Look at the second table**, at the row of `price-ticker`. This group has most of the bytes (3,336,000). Only 8 of its records are *live*: a broker still answers from them. The 23,992 *dead* ones were replaced, and wait for the cleaner.
+# **Look at the second table**, at the row of `price-ticker`. This group has most of the bytes (3,336,000). Only 8 of its records are *live*. The 23,992 *dead* records were replaced, and wait for the cleaner.
 #
 # **Look at the third table**, at its only row. The next pass of the cleaner *stops at* 25124, where the *active* segment begins, and *frees* 3,404,047 *bytes*. *Cleaned to* is `-`, because no pass has left a trace.
 #
@@ -102,7 +102,7 @@ course.run_command(
 )
 
 # %% [markdown]
-# `12:25973` is offset 25973 in partition 12. A broker answers from the record that `wins`. A `superseded` one was replaced by a later record of its key, at the offset *by*.
+# `12:25973` is offset 25973 in partition 12. A broker answers from the record that `wins`. A `superseded` record was replaced by a later record of the same key, and the column *by* has the offset of that later record.
 #
 # **Look at the column *committed***: each offset is one higher. So the program commits after every record.
 #
@@ -148,7 +148,7 @@ course.check("growing_removed_records", growing_removed_records)
 # %% [markdown]
 # No record was ever removed, although all closed segments are dirty, and a healthy cleaner waits only until half of the log is dirty (lesson 10). So finding 1 is right.
 #
-# Would a pass change an answer? `compact` makes a cleaned copy, and `diff` compares what brokers answer from the two logs:
+# Would a pass change an answer? `compact` makes a cleaned copy, and `diff` compares what brokers answer from the two logs. (A *fork* is where two logs begin to differ.)
 
 # %%
 course.run_command("kafkagroups compact __consumer_offsets-12 --out cleaned/__consumer_offsets-12", folder)
@@ -159,13 +159,13 @@ course.run_command("kafkagroups diff . cleaned", folder)
 #
 # <details><summary>Why do 877 records remain, if only 25 are live?</summary>
 #
-# 852 are in the active segment, among them all live ones. The pass also kept the newest record of each of the 25 keys before the active segment: it cannot know that they are replaced, because it does not read the active segment.
+# 852 records are in the active segment, among them the 25 live ones. The other 25 records (852 + 25 = 877) are dead: for each of the 25 keys, the newest record before the active segment. A pass does not read the active segment, so it cannot know that these records were replaced.
 #
 # </details>
 #
 # ### A dead thread, or an uncleanable partition?
 #
-# Either an error ended the cleaner's thread, or the thread met an error in one partition and has skipped it since then (this partition is *uncleanable*). Both leave the same records, so the log of the topic cannot tell them apart. The broker can:
+# Either an error ended the cleaner's thread, or the thread met an error in one partition, and has skipped this partition since then (the partition is *uncleanable*). The records are the same in both cases, so the log of the topic does not show the difference. On a running broker, you can see it:
 #
 # | | the thread is dead | the partition is uncleanable |
 # |---|---|---|
@@ -175,7 +175,7 @@ course.run_command("kafkagroups diff . cleaned", folder)
 # | do first | repair the cause of the error, or it comes back | the same |
 # | then | change `log.cleaner.threads`: new threads start, without a restart | let another broker lead the partition, then restart this broker |
 #
-# The sizes of the other 49 partitions do not tell, because they have few commits and are small in both cases. A stopped broker has no metrics. So only the `log-cleaner.log` of broker 2 tells which case it is. Broker 2 must be started anyway, and its start is a remedy in both cases.
+# Here, only the third row helps: the other 49 partitions are small in both cases, because they have few commits, and the stopped broker 2 has no metrics. But you need not know the case. Broker 2 must be started anyway, and after you have repaired the error that its `log-cleaner.log` names, its start is the remedy in both cases.
 #
 # <details><summary>Does a copy from a test cluster prove anything about production?</summary>
 #
@@ -191,7 +191,7 @@ course.run_command("kafkagroups diff . cleaned", folder)
 # %% [markdown]
 # ## Incident 2: some failovers are slow
 #
-# Here are two replicas of one log, so begin with *what changed*. (A *fork* is where two replicas begin to differ.) Then `stats` counts what each broker must read before it can answer. (Remove a `#` to run its command.)
+# Here are two replicas of one log, so begin with *what changed*. Then `stats` counts what each broker must read before it can answer. (Remove a `#` to run its command.)
 
 # %%
 folder = course.open_incident("slow_failover")
@@ -218,7 +218,7 @@ course.check("slow_differences", slow_differences)
 # %% [markdown]
 # ## Incident 3: on Monday all bread is printed again
 #
-# Offsets are gone. The complaint names the group, so begin with *who*. `timeline` leaves out commits that only move forward.
+# Offsets are gone. The complaint names the group, so begin with *who*. `timeline` leaves out commits that only move forward. Where several members start together, *no record of 1 earlier generation* is normal.
 
 # %%
 folder = course.open_incident("empty_monday")
@@ -227,7 +227,7 @@ folder = course.open_incident("empty_monday")
 course.run_command("kafkagroups timeline . --group bread-print", folder)
 
 # %% [markdown]
-# **Look at the lines** of 6 and of 8 March. (*1 generation before it never written* is normal if several members start together.) A tombstone does not say why it was written, so compare its time with two others: when did the last member leave, and when was the offset committed?
+# **Look at the lines** of 6 and of 8 March. A tombstone does not say why it was written, so compare its time with two others: when did the last member leave, and when was the offset committed?
 #
 # For the other groups, ask *what changed*: `diff` also compares two moments of one log.
 
@@ -312,7 +312,7 @@ course.check("parse_second_message", parse_second_message)
 # %% [markdown]
 # ## Incident 6: a lag alarm for a group that does not exist
 #
-# A broker and a monitor disagree about which groups exist. `load` lists the groups of the broker, and `stats` all groups in the log. Who wrote the groups that only the log has?
+# A broker and a monitor disagree about which groups exist. `load` lists the groups of the broker, and `stats` all groups in the log. Which program wrote the records of the groups that only `stats` lists?
 
 # %%
 folder = course.open_incident("lag_of_the_dead")
@@ -375,7 +375,7 @@ course.run_command("kafkagroups explain . --group fraud-check --topic payments -
 # %% [markdown]
 # Record 31 (25, no transaction) is later in the log than record 29 (30, in a transaction), so 25 wins, wherever the marker is.
 #
-# `timeline` lists a commit of a transaction where its marker is, or, without a marker, at its own record:
+# `timeline` shows a commit of a transaction at the marker of the transaction. If there is no marker yet, `timeline` shows the commit at the commit's own record:
 
 # %%
 course.run_command("kafkagroups timeline . --group fraud-check", shop)
@@ -411,7 +411,7 @@ course.check("unstable_offset_after", unstable_offset_after)
 # %% [markdown]
 # ## Incident 9: two offsets go back after a failover
 #
-# A running broker and a broker that loads the same log may disagree. Find out for each of the two offsets who wrote it. `diff . --coordinators` compares what the classic and the new coordinator answer after a load. `edit --roll` closes the active segment of a copy, and `--clean MS` then makes a pass of the cleaner. MS is the time of this pass, in milliseconds since 1970; take any time after the last record.
+# A running broker and a broker that loads the same log may disagree. Find out for each of the two offsets who wrote it. `diff . --coordinators` compares what the classic and the new coordinator answer after a load. For question 4, `edit` makes a pass of the cleaner in a copy; the second hint has the whole command.
 
 # %%
 folder = course.open_incident("offset_goes_back")
@@ -439,7 +439,7 @@ course.check("back_cleaned", back_cleaned)
 # %% [markdown]
 # ## Incident 10: the cluster does not come up
 #
-# Plan an hour. `check` says which partitions the next broker does not load, and why. `stats` shows the groups that are in two partitions. `load --past-damage` also reads what comes after a damaged batch, where a broker cuts the log.
+# Plan an hour. `check` says which partitions the next broker does not load, and why. `stats` shows the groups that are in two partitions. A broker cuts the log at a damaged batch, and `load --past-damage` also reads what comes after this batch.
 
 # %%
 folder = course.open_incident("dead_cluster")
@@ -474,7 +474,7 @@ course.check("cluster_cut_group", cluster_cut_group)
 # kafkagroups rescue plan . --out plan.json
 # ```
 #
-# For each group, `offsets` has the commits that the plan sets, and `left_out` those that it does not set, with the reason (`why`).
+# For each group, `offsets` has the commits that `rescue apply` will set, and `left_out` the others, with the reason (`why`).
 #
 # <details><summary>What a plan looks like, shortened</summary>
 #
@@ -493,7 +493,10 @@ course.check("cluster_cut_group", cluster_cut_group)
 #
 # </details>
 #
-# Compare `offsets` with your answers. If an offset of `left_out` is the right one, copy its number into `offsets`, as `{"offset": NUMBER}`. If a group is missing, delete the file, and make the plan again with the options that the remedies of `check` name.
+# Check two kinds of groups in the plan:
+#
+# - Groups that are in two partitions (`stats` lists them): is the right position in `offsets`? If it is in `left_out`, copy its number into `offsets`, as `{"offset": NUMBER}`.
+# - Groups of the partitions that `check` names: is each group there, with its newest offsets? If not, delete the file, and make the plan again with the options that the remedies of `check` name.
 
 # %% [markdown]
 # The next cell starts a new broker (Kafka 4.3.1), applies your plan, and asks for each offset. Without Java, it compares your plan with the recorded answers of a real broker.
@@ -523,8 +526,8 @@ course.rescue_into_new_broker(folder / "plan.json")
 # | 6 | 3.9 writes no group tombstone for a simple group, and the monitor waited for one | Let the monitor remove a group that has no offset left |
 # | 7 | Commits of version 1 have an expire timestamp, which passed while the brokers were off | Upgrade broker by broker, or first raise `offsets.retention.minutes` of the old brokers, and wait for a commit of every group |
 # | 8 | Two offset requests came after the abort of their transaction and began new ones, which nobody ends | Abort the two hanging transactions, and keep `transaction.partition.verification.enable=true` |
-# | 9 | A commit outside of the transaction was later in the log; and a load brought back a pending offset that had been deleted | Set 3,930 and 5,210, unless they are committed again. Before you change offsets, stop the program, and wait until its transactions have ended |
-# | 10 | More partitions for the topic, two foreign records, an open transaction, and a damaged batch | Rescue the offsets into a new cluster |
+# | 9 | A commit outside of the transaction was later in the log; and a load brought back a pending offset that had been deleted | Set 3,930 and 5,210, if the processes have not committed these offsets again. Before you change offsets, stop the program, and wait until its transactions have ended |
+# | 10 | More partitions for the topic, two records of a test program, an open transaction, and a damaged batch | Rescue the offsets into a new cluster |
 #
 # </details>
 

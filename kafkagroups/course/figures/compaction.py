@@ -134,7 +134,7 @@ def _draw(step: int, passes: list[CleanerPass], active_start: int, is_open: bool
             verdicts += _draw_verdicts(row, entries, results, words, each.end_offset)
             verdicts.append(_draw_head(row, each.end_offset))
             name = "" if row == step - 1 else f"{_STEPS[row + 1]}, "
-            text += [f"{name}{offset} {_name_entry(entries[offset])}: {words[offset]}" for offset in present]
+            text += [f"{name}record {offset} ({_name_entry(entries[offset])}): {words[offset]}" for offset in present]
         for offset in present:
             record = _draw_record(min(row, step), row, offset, entries[offset])
             style: dict[str, Any] = {"delay": _find_delay(offset, passes[row - 1].end_offset)}

@@ -44,7 +44,7 @@ _DELAY = 0.4
 _LEGEND = (DASHED, HATCHED, Box("the two differ", *KEY, ("≠",), Tone.MUTED))
 
 
-_LATE = "It is not pending any more. 3.9.2 builds its groups only at the end of the load."
+_LATE = "Offset 5 of mailer is not pending any more. 3.9.2 builds its groups only at the end of the load."
 
 
 class _Entry(NamedTuple):
@@ -69,19 +69,15 @@ class _Entry(NamedTuple):
 
 
 _LOG = (
-    _Entry("billing", "sales", 10, "billing commits 10. 4.3.1 creates its group now, 3.9.2 not yet."),
+    _Entry("billing", "sales", 10, "billing commits 10. 4.3.1 creates the group billing now, 3.9.2 not yet."),
     _Entry("billing", "", 1, "a group record. The group has a member, so 4.3.1 says Stable. 3.9.2 has generation 1."),
-    _Entry("promo", "ads", 3, "promo commits 3. It has no members, so in 3.9.2 only this offset shows that it exists."),
+    _Entry("promo", "ads", 3, "promo commits 3. In 3.9.2, only this offset shows that the group promo exists."),
     _Entry("billing", "sales", 17, "billing commits 17, which replaces 10. The key is that of record 0."),
-    _Entry(
-        "mailer", "mail", 5, "mailer commits 5, which is pending. It is in a transaction, and waits for its marker.", 7
-    ),
+    _Entry("mailer", "mail", 5, "mailer commits 5, which is pending. The transaction has no marker yet.", 7),
     _Entry("audit", "till", 8, "audit commits 8, which is pending, too. This is another producer's transaction.", 8),
     _Entry("", "", None, f"producer 7 commits: 5 of mailer counts. {_LATE}", 7, ControlType.COMMIT),
-    _Entry("", "", None, "producer 8 aborts: 8 of audit is dropped. It was only pending.", 8, ControlType.ABORT),
-    _Entry(
-        "promo", "ads", None, "a tombstone: 3 of promo is gone. It removes the offset of its key from both memories."
-    ),
+    _Entry("", "", None, "producer 8 aborts: 8 of audit is dropped. Offset 8 was only pending.", 8, ControlType.ABORT),
+    _Entry("promo", "ads", None, "a tombstone: 3 of promo is gone. Both memories have no offset of promo any more."),
 )
 _GROUPS = ("billing", "promo", "mailer", "audit")
 _EMPTY = "Nothing is loaded. Until the end of the load, each coordinator answers COORDINATOR_LOAD_IN_PROGRESS."
@@ -89,10 +85,10 @@ _BUILT = (
     "The load ends: only 4.3.1 has promo and audit. 3.9.2 builds its groups only now, from maps without these two. "
     "4.3.1 had created both."
 )
-_UNREADABLE = "a value of zero bytes. It is not the same as null, and no coordinator can decode it."
+_UNREADABLE = "a value of zero bytes. Zero bytes are not the same as null, and no coordinator can decode them."
 _FAILED = (
-    "The load fails: two answers to the same question. Both drop all. 4.3.1 refuses every request; 3.9.2 answers as if "
-    "nothing was committed."
+    "The load fails: two answers to the same question. Both drop all groups. 4.3.1 refuses every request; 3.9.2 "
+    "answers as if nothing was committed."
 )
 _ENDINGS = ("a tombstone", "a value of zero bytes")
 _STEPS = ("nothing is loaded", *(f"record {offset}" for offset, _ in enumerate(_LOG)), "the load ends")
@@ -222,7 +218,8 @@ def _draw(step: int, memories: Mapping[_Coordinator, tuple[_Memory, _Memory]], *
     differing = sorted(new.chips.keys() - classic.chips.keys(), key=_sort)
     # Until the load ends, the groups that differ are only late.
     marks += [_draw_sign(group, _find_row(group)) if is_end else _draw_late(group) for group, _ in differing]
-    text += [f"only {_NEW.kafka} has {group}" for group, _ in differing]
+    only = f"only {_NEW.kafka} has" if is_end else f"{_CLASSIC.kafka} has not built"
+    text += [f"{only} {group}" for group, _ in differing]
     if new.answer != classic.answer:
         marks.append(_draw_sign("answers", _ANSWERS))
     text.append(f"{min(step, len(_LOG))} of {len(_LOG)} records are read")
@@ -352,6 +349,6 @@ def _describe(kafka: str, memory: _Memory) -> Iterator[str]:
     for slot in sorted(memory.chips, key=_sort):
         chip = memory.chips[slot]
         if slot[1] == "group":
-            yield f"{kafka} has the group {slot[0]}: {chip.word}"
+            yield f"{kafka} has the group {'record of ' * chip.word.startswith('gen')}{slot[0]}: {chip.word}"
         else:
             yield f"{kafka} has {'pending' if chip.is_pending else 'committed'} {slot[0]} {chip.partition}: {chip.word}"

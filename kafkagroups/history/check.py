@@ -240,18 +240,16 @@ class Change(Finding):
         return fields | {"from": self.before, "to": self.after}
 
 
-def find_changes(topic: OpenTopic, target: Dialect, before: Groups, after: Groups) -> list[Finding]:
-    """Return what changes if a coordinator with other rules loads a topic. `before` and `after` are the two loads."""
-    findings: list[Finding] = []
+def find_changes(topic: OpenTopic, target: Dialect, before: Groups, after: Groups) -> Iterator[Finding]:
+    """Yield what changes if a coordinator with other rules loads a topic. `before` and `after` are the two loads."""
     for log in topic.logs:
         loaded = before.partitions[log.partition]
         if loaded.error is not None:
             what = f"Already Kafka {before.kafka}, before the change, cannot load the partition: {loaded.error}."
-            findings.append(Finding.make(log.partition, loaded.record_offset, "load_failure", what))
+            yield Finding.make(log.partition, loaded.record_offset, "load_failure", what)
         if after.partitions[log.partition].error is None:
-            findings += _find_skipped(log, before, topic.dialect, target)
-    findings += _find_differences(before, after)
-    return findings
+            yield from _find_skipped(log, before, topic.dialect, target)
+    yield from _find_differences(before, after)
 
 
 def find_lost_fixes(old_rules: Dialect, new_rules: Dialect) -> list[str]:

@@ -54,11 +54,11 @@ def add_details(group_log: GroupLog, retention_ms: int | None = None) -> dict[in
             if event.event in _SHOWN_EVENTS:
                 sentences.setdefault(event.offset, []).append(event.what)
         contents = read_group_records(group_log, history)
+        for key, position in history.positions.items():
+            if position.is_of_old_topic:
+                what = f"{key}: {position.now} was a position in the topic before, with another id."
+                history.committed[key].entry.what = what
         for entry in entries:
-            if entry.committed is not None and not entry.is_unreadable:
-                position = history.positions.get(entry.key) if entry.key else None
-                if position is not None and position.is_of_old_topic and position.record == entry.offset:
-                    entry.what = f"{entry.key}: {position.now} was a position in the topic before, with another id."
             if entry.fate in (Fate.IGNORED, Fate.MARKER):
                 continue
             entry.what = " ".join(sentences.get(entry.offset, ())) or entry.what

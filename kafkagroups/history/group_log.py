@@ -259,7 +259,6 @@ class GroupLogs(Fates):
     def __init__(self, dialect: Dialect, logs: Mapping[str, GroupLog]) -> None:
         super().__init__(dialect, logs)
         self._logs = logs
-        self._key_parts = {_encode(group) for group in logs}
         self._gaps = OffsetGaps()
         self._holes: list[Hole] = []
         """The holes of the partition; `missing` counts those before, too."""
@@ -366,22 +365,19 @@ class GroupLogs(Fates):
         """
         keeps_first = self.dialect.coordinator == "classic"
 
-        def is_wanted(key: bytes) -> bool:
-            return key[2 : 4 + int.from_bytes(key[2:4], "big")] in self._key_parts
-
         def parse_records(_: Batch) -> tuple[LogRecord, ...]:
             return tuple(
                 record
                 for index, record in enumerate(batch.records)
-                if (keeps_first and index == 0) or is_wanted(record.key or b"")
+                if (keeps_first and index == 0) or _read_group(record.key or b"") in self._logs
             )
 
         return replace(batch, parse_records=parse_records)
 
 
-def _encode(group: str) -> bytes:
-    encoded_id = group.encode("utf-8", "replace")  # Half of a surrogate pair becomes another character.
-    return (len(encoded_id) % 2**16).to_bytes(2, "big") + encoded_id  # No key has room for a longer id.
+def _read_group(key: bytes) -> str:
+    """Return the group id in a key. What is no UTF-8 gives an id that no log has (`_has_one_encoding`)."""
+    return key[4 : 4 + int.from_bytes(key[2:4], "big")].decode("utf-8", "replace")
 
 
 _REPLACEMENT_CHARACTER = "\ufffd"

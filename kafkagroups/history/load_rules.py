@@ -200,11 +200,10 @@ class FailedLoad:
         if self.partition.log.size > MAX_SIZE_TO_TRY:
             return "Another release can load this log: kafkagroups load PATH --kafka VERSION."
         log = self.partition.log.in_memory()
-        loading = []
-        for coordinator, versions in CHECKED_VERSIONS.items():
-            ranges = list(_find_ranges(log, coordinator, versions))
-            if ranges:
-                loading.append(f"the {coordinator} coordinator of {', '.join(ranges)}")
+        found = {coordinator: [*_find_ranges(log, coordinator)] for coordinator in CHECKED_VERSIONS}
+        loading = [
+            f"the {coordinator} coordinator of {', '.join(ranges)}" for coordinator, ranges in found.items() if ranges
+        ]
         if not loading:
             return "No release that this package knows loads this log."
         return (
@@ -242,11 +241,11 @@ def load_alone(log: Log, rules: Dialect) -> Groups:
     return OpenTopic([log], rules, engine="auto").load()
 
 
-def _find_ranges(log: Log, coordinator: Coordinator, versions: tuple[str, ...]) -> Iterator[str]:
+def _find_ranges(log: Log, coordinator: Coordinator) -> Iterator[str]:
     def can_load(kafka: str) -> bool:
         return not load_alone(log, dialect(coordinator, kafka)).failed
 
-    for loads, run in groupby(versions, can_load):
+    for loads, run in groupby(CHECKED_VERSIONS[coordinator], can_load):
         if loads:
             names = list(run)
             yield names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"

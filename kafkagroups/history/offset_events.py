@@ -344,8 +344,10 @@ class OffsetEvents:
     def delete(self, tombstones: list[GroupRecord], *, deletes_group: bool) -> Iterator[Event]:
         """Yield the events of the offset tombstones in one batch.
 
-        If a tombstone of the group follows in the batch (`deletes_group`), only offsets that expired have events.
+        If a tombstone of the group follows in the batch (`deletes_group`), only offsets that expired have events. The
+        last event is that of a group that the classic coordinator then no longer has.
         """
+        had_offsets = self.has_offsets()
         deletions = [
             (each, None if self.is_classic and each.is_pending else self.committed.pop(each.key, None))
             for each in tombstones
@@ -389,6 +391,10 @@ class OffsetEvents:
             if any(other.topic == key.topic for other in self.committed):
                 cause = Cause.OFFSET_DELETED  # The topic still exists.
             self._deleted[key] = Deletion(old, tombstone, cause, causes)
+        has_group = self.group.state.type is not None or self.has_offsets()
+        if self.is_classic and had_offsets and not has_group and not deletes_group:
+            what = "The group has no offset and no group record left."
+            yield self.group.make_event(tombstones[-1], "deleted", what)
 
     def _delete_pending(self, key: TopicPartition, tombstone: GroupRecord) -> GroupRecord | None:
         deleted = None

@@ -181,18 +181,18 @@ class Change(NamedTuple):
     """An answer that the replicas changed after the fork, or that differs.
 
     `table` is "groups", "offsets" or "pending". `key` is the topic partition; "" in the table "groups". The values are
-    those of `load --json`; None means no answer. `before` is the older replica's answer before the fork, and `newer`
-    the name of the newer one.
+    those of `load --json`; None means no answer. `before` is the older replica's answer before the fork, `older` and
+    `newer` are the answers now, and `newer_name` is the name of the newer replica.
     """
 
     table: str
     group: str
     key: str
     before: Any
-    a: Any
-    b: Any
+    older: Any
+    newer: Any
     healing: Healing
-    newer: str
+    newer_name: str
 
     @property
     def is_healed(self) -> bool:
@@ -373,8 +373,7 @@ def _find_changes(
                 is_later = committed["offset"] >= max(commit["offset"] for commit in older)
                 healing = Healing.HEALED if is_later else healing
         if healing is not None:
-            a, b = (newer, older) if newer_name == "a" else (older, newer)
-            yield Change(table, group_id, key, before, a, b, healing, newer_name)
+            yield Change(table, group_id, key, before, older, newer, healing, newer_name)
 
 
 def _judge(table: str, before: Any, older: Any, newer_before: Any, newer: Any) -> Healing | None:

@@ -153,9 +153,9 @@ class CountedTopic:
             stats = Stats(self.by, problems=problems[log.partition])
             partition = self._count(log, stats, parts, answers)
             add_details(partition)
-            partition.counts.written_by_ranges = find_ranges(partition)
+            partition.counts.written_by_ranges = [*find_ranges(partition)]
             stats.value_versions = count_versions(partition) if self.by == "type" else {}
-            stats.writers = count_writers(partition) if self.by == WRITER else []
+            stats.writers = [*count_writers(partition)] if self.by == WRITER else []
             stats.known_groups = group_rules.list_known_groups(partition)
             failure = load_rules.FailedLoad(partition)
             stats.groups_lost = {log.partition: failure.lost}
@@ -216,7 +216,7 @@ def finish(stats: Stats, topic: OpenTopic) -> None:
     """Add what only all partitions together show, and sort the findings and the rows."""
     change = stats.topic_partitions.changed
     if change is not None:
-        stats.moved_offsets = partition_rules.find_moved_offsets(topic, change)
+        stats.moved_offsets = [*partition_rules.find_moved_offsets(topic, change)]
         stats.findings.append(partition_rules.find_count_change(change))
     of_topic = (
         *find_hanging(stats, topic.dialect.version),

@@ -352,19 +352,11 @@ class PartitionHistory(OffsetEvents):
                 for record in run:
                     yield from self.commit(record)
             else:
-                events = list(self._delete_offsets(run, deletes_group=any(each.ends_group for each in following)))
+                events = list(self.delete(run, deletes_group=any(each.ends_group for each in following)))
                 yield from events
                 deletion = self._describe_deletion_with(run, can_expire=bool(events))
                 if any(record.entry.cause is Cause.EXPIRED for record in run):
                     group_cause = Cause.EXPIRED
-
-    def _delete_offsets(self, tombstones: list[GroupRecord], *, deletes_group: bool) -> Iterator[Event]:
-        had_offsets = self.has_offsets()
-        yield from self.delete(tombstones, deletes_group=deletes_group)
-        has_group = self.group.state.type is not None or self.has_offsets()
-        if self.is_classic and had_offsets and not has_group and not deletes_group:
-            what = "The group has no offset and no group record left."
-            yield self.group.make_event(tombstones[-1], "deleted", what)
 
     def _describe_deletion_with(self, tombstones: list[GroupRecord], *, can_expire: bool) -> str:
         keys = [record.key for record in tombstones]

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 from kafkagroups.groups.offsets import CLASSIC_GROUP_TYPE, GROUP_ENDING_TYPES, Fate, TopicPartition
 from kafkagroups.groups.replay import Shard, read_keys
-from kafkagroups.history.event import MIN_STEP_MS, Position, read_member
+from kafkagroups.history.event import MIN_STEP_MS, Position, read_member, split_runs
 from kafkagroups.history.fates import Fates, RecordFate
 from kafkagroups.history.finding import count_of
 from kafkagroups.history.stats import Count, OpenTransaction, SegmentCount
@@ -74,12 +74,7 @@ class StaticMembers(dict[tuple[str, str], list[Replacement]]):
 
 def find_shared(replacements: Iterable[Replacement]) -> Iterator[list[Replacement]]:
     """Yield replacements, each within ALTERNATING_MS of the one before, that fulfil the rule from the first one on."""
-    runs: list[list[Replacement]] = []
-    for each in replacements:
-        if not runs or each.timestamp_ms - runs[-1][-1].timestamp_ms > ALTERNATING_MS:
-            runs.append([])
-        runs[-1].append(each)
-    for run in runs:
+    for run in split_runs(replacements, lambda each, run: each.timestamp_ms - run[-1].timestamp_ms > ALTERNATING_MS):
         for start in range(len(run) - MIN_REPLACEMENTS + 1):
             if _is_shared(run[start : start + MIN_REPLACEMENTS]):
                 yield run[start:]
@@ -302,12 +297,13 @@ class Observed(Fates):
             # The cleaner removed all records of the batch, or the records cannot be read.
             self._rows[Row()].bytes += batch.size
             return
-        sizes = divide(batch.size, [entry.size for entry, _ in entries])
-        for (entry, record), size, log_record in zip(entries, sizes, batch.records, strict=True):
-            entry.size = size
+        ends = [*accumulate((entry.size for entry, _ in entries), initial=0)]
+        parts = pairwise(batch.size * end // ends[-1] for end in ends)
+        for (entry, record), (start, end), log_record in zip(entries, parts, batch.records, strict=True):
+            entry.size = end - start
             row = self._row_of(entry)
             row.records += 1
-            row.bytes += size
+            row.bytes += entry.size
             row.tombstones += entry.fate is Fate.TOMBSTONE
             self._note_time(entry.offset, entry.timestamp)
             if record is not None:
@@ -381,13 +377,3 @@ class Observed(Fates):
                 row.live_records += 1
                 row.live_bytes += entry.size
         return self._rows.items()
-
-
-def divide(whole: int, sizes: Iterable[int]) -> list[int]:
-    """Divide `whole` into integers in proportion to `sizes`, or about equally if all sizes are 0."""
-    weights = list(sizes)
-    if not any(weights):
-        weights = [1] * len(weights)
-    total = sum(weights)
-    ends = [whole * weight // total for weight in accumulate(weights)]
-    return [end - start for start, end in pairwise([0, *ends])]

@@ -134,7 +134,7 @@ def print_comparison(result: Replicas) -> None:
 
 def _print_differences(table: str, changes: list[Change], result: Replicas) -> None:
     change_of = {(change.group, change.key): change for change in changes}
-    pairs = {key: [change.a, change.b] for key, change in change_of.items() if change.healing is Healing.SAME}
+    pairs = {key: [change.older, change.newer] for key, change in change_of.items() if change.healing is Healing.SAME}
     for group_id, found in result.differences[table].items():
         pairs |= {(group_id, key): pair for key, pair in (found if isinstance(found, dict) else {"": found}).items()}
     rows = []
@@ -170,45 +170,44 @@ def _print_other_partitions(result: Replicas) -> None:
 
 
 def _describe_healing(change: Change) -> str:
-    newer = change.newer
+    newer = change.newer_name
     older = _OTHER[newer]
-    newer_value, older_value = (getattr(change, name) for name in (newer, older))
     if change.healing is Healing.SAME:
-        return f"the same on a and b{_describe_start(change, older_value)}"
+        return f"the same on a and b{_describe_start(change)}"
     if change.healing is Healing.BACK:
-        what = "has members" if change.table == "groups" else f"committed it again{_list_records(newer_value, ' ({})')}"
+        records = _list_records(change.newer, " ({})")
+        what = "has members" if change.table == "groups" else f"committed it again{records}"
         return f"back: {older} deleted it, and {newer} {what}"
     if change.healing is Healing.KEPT:
-        side = newer if newer_value else older
-        who = "one" if newer_value and older_value else f"only {side}"
-        return f"{who} still has {_list_records(newer_value or older_value, '{}') or 'records of it'}"
+        who = "one" if change.newer and change.older else f"only {newer if change.newer else older}"
+        return f"{who} still has {_list_records(change.newer or change.older, '{}') or 'records of it'}"
     if change.is_healed:
-        place = " deleted" if newer_value is None else _list_records(newer_value, " {}")
+        place = " deleted" if change.newer is None else _list_records(change.newer, " {}")
         what = f"new{place and ':'}" if change.healing is Healing.NEW else f"healed{place and ', now'}"
-        return f"{what}{place} on {newer}{_describe_start(change, older_value)}"
+        return f"{what}{place} on {newer}{_describe_start(change)}"
     if change.healing is Healing.BEHIND:
-        return f"lost: {newer} is behind{_list_records(newer_value, ' ({})')}{_describe_topic(change, older_value)}"
-    if older_value is not None:
-        verb = "changed" if change.table == "groups" and newer_value else "has"
-        return f"lost: only {older} {verb} it{_list_records(older_value, ' ({})')}"
+        return f"lost: {newer} is behind{_list_records(change.newer, ' ({})')}{_describe_topic(change)}"
+    if change.older is not None:
+        verb = "changed" if change.table == "groups" and change.newer else "has"
+        return f"lost: only {older} {verb} it{_list_records(change.older, ' ({})')}"
     return f"lost: only {older} {'ended the transaction' if change.table == 'pending' else 'deleted it'}"
 
 
-def _describe_start(change: Change, older: Any) -> str:
+def _describe_start(change: Change) -> str:
     if change.table != "offsets" or change.healing is Healing.NEW:
         return ""
     if not change.before:
         return ", which had no offset at the fork: after a restart, a consumer began where auto.offset.reset says"
     start = change.before["offset"]
-    count = older["offset"] - start if older else 0
+    count = change.older["offset"] - start if change.older else 0
     twice = f": if its consumer restarted, it read {count} twice" if count > 0 else ""
-    return f", {start} at the fork{_describe_topic(change, older) or twice}"
+    return f", {start} at the fork{_describe_topic(change) or twice}"
 
 
-def _describe_topic(change: Change, older: Any) -> str:
+def _describe_topic(change: Change) -> str:
     """Say if the same offset can stand for another record on the newer replica."""
-    newer = getattr(change, change.newer)
-    is_new = older and newer and -1 < older["leader_epoch"] < newer["leader_epoch"]
+    has_both = change.older and change.newer
+    is_new = has_both and -1 < change.older["leader_epoch"] < change.newer["leader_epoch"]
     return "; the topic has a new leader, too" if is_new else ""
 
 

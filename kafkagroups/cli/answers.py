@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -183,19 +183,18 @@ def print_topic_partitions(topic: TopicPartitions, coordinator: str, group: str 
         print_text(line)
 
 
-def describe_topic_partitions(topic: TopicPartitions, coordinator: str, group: str | None = None) -> list[str]:
-    """Return what was assumed about the partition count, whether it was changed, and which partitions are missing.
+def describe_topic_partitions(topic: TopicPartitions, coordinator: str, group: str | None = None) -> Iterator[str]:
+    """Yield what was assumed about the partition count, whether it was changed, and which partitions are missing.
 
     There is a line only if the count can change an answer, and if it concerns the group, if there is one.
     """
-    lines: list[str] = []
     change = topic.changed
     if change is not None and group in (None, *change.groups):
-        lines.append(describe_count_change(change, change.groups if group is None else [group]))
+        yield describe_count_change(change, change.groups if group is None else [group])
     shared = sorted(name for name in topic.shared_groups if group in (None, name))
     if coordinator == "classic" and shared:
-        lines.append(
+        yield (
             "A classic broker answers from the partition that it loads first, here the one with the lowest number. In "
             f"another order of loading, the answers can change for: {list_names(shared)}."
         )
-    return [*lines, *describe_topic(topic, coordinator, group)]
+    yield from describe_topic(topic, coordinator, group)

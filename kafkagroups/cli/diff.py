@@ -14,17 +14,10 @@ from kafkagroups.cli import answers
 from kafkagroups.cli.options import Options
 from kafkagroups.cli.output import print_table, print_text
 from kafkagroups.errors import UsageError
+from kafkagroups.history import replicas
 from kafkagroups.history.finding import count_of, describe_time, list_names, name_record
-from kafkagroups.history.replicas import (
-    Change,
-    Healing,
-    Replicas,
-    Truncation,
-    compare_moments,
-    describe_answer,
-    describe_difference,
-)
-from kafkagroups.log.fork import Branch, Fork
+from kafkagroups.history.replicas import Change, Healing, Replicas, describe_answer, describe_difference
+from kafkagroups.log.fork import Branch
 from kafkagroups.log.segments import Stop
 from kafkagroups.records.releases import rules_to_json
 from kafkagroups.topic import Topic
@@ -61,7 +54,7 @@ def run(args: Options) -> int:
             a, b = (replace(first, coordinator=name, kafka=None).load(**stop) for name in ("classic", "new"))
         elif compares_moments:
             a, b = (first.load(**each) for each in ({"until": args.since, "until_time": args.since_time}, stop))
-            return compare_moments(first.open(Stop(args.until, args.until_time)), a, b)
+            return replicas.compare_moments(first.open(Stop(args.until, args.until_time)), a, b)
         else:
             a, b = (side.load(**stop) for side in (first, *others))
         return Replicas(a, b, diff(a, b), of="")
@@ -95,7 +88,7 @@ def print_comparison(result: Replicas) -> None:
         moment = ", the earlier moment" if name == "a" and result.of == "moments" else ""
         print_text(f"{name}: {side.path}{moment}, {side.coordinator} coordinator of Kafka {side.kafka}")
     changes = [each for number, found in result.changes.items() if number not in result.forks for each in found]
-    for partition, fork in result.forks.items():
+    for partition in result.forks:
         damages = {name: side.partitions[partition].damage for name, side in sides.items()}
         hiding = {name: damage for name, damage in damages.items() if damage and damage.readable_batches_after != 0}
         # Batches behind damage are not compared, so the files do not say which replica is the newer one.
@@ -103,7 +96,7 @@ def print_comparison(result: Replicas) -> None:
             scope = "It is compared only up to there, and what follows may be newer than the other replica."
             answers.print_damage(f"{answers.name_partition(partition)}: {name}", damage, scope)
         if not hiding:
-            _print_fork(partition, fork, result.truncations[partition])
+            _print_fork(partition, result)
             changes += result.changes.get(partition, [])
     if result.topic_ids is not None and result.is_created_again:
         print_text(
@@ -117,7 +110,8 @@ def print_comparison(result: Replicas) -> None:
     for table in ("offsets", "pending", "groups"):
         _print_differences(table, [change for change in changes if change.table == table], result)
     lines = {
-        name: answers.describe_topic_partitions(side.topic_partitions, side.coordinator) for name, side in sides.items()
+        name: [*answers.describe_topic_partitions(side.topic_partitions, side.coordinator)]
+        for name, side in sides.items()
     }
     if any(change.healing is Healing.KEPT for change in changes):
         print_text(
@@ -217,7 +211,9 @@ def _list_records(value: Any, form: str) -> str:
     return form.format(f"record {', '.join(offsets)}") if offsets else ""
 
 
-def _print_fork(partition: int | None, fork: Fork, truncation: Truncation) -> None:
+def _print_fork(partition: int | None, result: Replicas) -> None:
+    fork = result.forks[partition]
+    truncation = result.truncations[partition]
     branches = {"a": fork.a, "b": fork.b}
     longer = [name for name, branch in branches.items() if branch.only] or ["b"]
     place = f"the replicas fork at offset {fork.offset}. Up to there, their records agree"

@@ -61,13 +61,11 @@ EXAMPLES = """\
 
 def _find_wanted(args: Options) -> dict[str, object]:
     wanted = {name: getattr(args, name) for name in ("group", "topic", "partition")}
-    wanted |= {"tombstones": args.tombstones or None, "type": _parse_type(args.type)}
+    wanted |= {"tombstones": args.tombstones or None, "type": None if args.type is None else _parse_type(args.type)}
     return {name: value for name, value in wanted.items() if value is not None}
 
 
-def _parse_type(text: str | None) -> int | None:
-    if text is None:
-        return None
+def _parse_type(text: str) -> int:
     number_by_name = {record_type.name: record_type.id for record_type in RECORD_TYPES.values()}
     try:
         return number_by_name[text] if text in number_by_name else parse_whole_number(text)

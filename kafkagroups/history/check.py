@@ -304,7 +304,8 @@ def _find_differences(before: Groups, after: Groups) -> Iterator[Finding]:
     """Yield a finding for each answer that differs. Groups of partitions that one release cannot load are left out."""
     failed = {*before.failed, *after.failed}
     for table, group_id, name, (old, new) in list_pairs(before, after):
-        partition = _find_partition(group_id, before, after)
+        found = (groups.groups.get(group_id) or groups.orphans.get(group_id) for groups in (before, after))
+        partition = next((parts.partition for parts in found if parts is not None), None)
         if partition in failed and not (group_id in before and group_id in after):
             continue
         differs = not is_same(table, old, new) or (table == "groups" and _has_other_epochs(old, new))
@@ -345,8 +346,3 @@ def _is_new_assignor_name(table: str, old: Any, new: Any) -> bool:
         return False
     is_without = None in (old["protocol"], new["protocol"])
     return is_without and bool(old | dict.fromkeys(_ASSIGNOR_FIELDS) == new | dict.fromkeys(_ASSIGNOR_FIELDS))
-
-
-def _find_partition(group_id: str, before: Groups, after: Groups) -> int | None:
-    found = (groups.groups.get(group_id) or groups.orphans.get(group_id) for groups in (before, after))
-    return next((parts.partition for parts in found if parts is not None), None)

@@ -26,8 +26,9 @@ from kafkagroups.history.event import sort_rewound
 from kafkagroups.history.fates import RecordFate, history_json
 from kafkagroups.history.group_events import EPOCHS
 from kafkagroups.history.group_log import GroupHistory, GroupLog, GroupRecord, describe_conflict, load_group_logs
+from kafkagroups.history.offset_events import PartitionHistory
 from kafkagroups.history.passes import refuse_foreign_log
-from kafkagroups.history.timeline import PartitionHistory, Question, build_history
+from kafkagroups.history.timeline import Question, build_history
 from kafkagroups.loading.groups import Groups, description_json, group_json, offset_json, offsets_json, orphan_json
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.partition_count import has_wildcard, match_groups

@@ -130,10 +130,10 @@ class CountedTopic:
         load = ObservedLoad(topic, lambda log, notes: Observed(topic.dialect, log, notes), whole, follow=native.COUNTS)
         self.groups = load.groups
         self.totals = {number: observer.finish() for number, observer in load.observers.items()}
-        for log in topic.logs:
-            shard = load.shards.get(log.partition)
-            if shard is not None:
-                self.totals[log.partition] = take_totals(shard, log, topic.dialect)
+        logs = {log.partition: log for log in topic.logs}
+        self.totals |= {
+            number: take_totals(shard, logs[number], topic.dialect) for number, shard in load.shards.items()
+        }
         self._returned_left = MAX_RETURNED
         self._watched_left = MAX_WATCHED_RECORDS
         self._misplaced, is_explained = partition_rules.find_misplaced(topic.logs, self.groups)

@@ -17,7 +17,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, groupby
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 from kafkagroups.errors import UsageError
@@ -25,12 +25,12 @@ from kafkagroups.groups.group import CONSUMER
 from kafkagroups.groups.modern_group import MEMBER_STATES, AnyGroup
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.helpers import MAX_INT64
-from kafkagroups.history.event import Cause, Event, Position, event_json, finish_positions, sort_rewound
+from kafkagroups.history.event import Event, Position, event_json, finish_positions, sort_rewound
 from kafkagroups.history.finding import count_of, describe_duration, describe_time, list_groups, list_names, name_record
 from kafkagroups.history.group_events import NOTHING, PARTITION_METADATA, add_to_sentence, limit_assigned
 from kafkagroups.history.group_log import GroupHistory, GroupLog, GroupRecord, Marker, load_group_logs
 from kafkagroups.history.group_rules import find_expiry_in_use, find_unowned
-from kafkagroups.history.offset_events import OffsetEvents
+from kafkagroups.history.offset_events import PartitionHistory
 from kafkagroups.history.passes import refuse_foreign_log
 from kafkagroups.history.storms import add_storms
 from kafkagroups.loading.load import OpenTopic
@@ -330,54 +330,6 @@ def find_waiting_members(history: PartitionHistory) -> Iterator[WaitingMember]:
         yield WaitingMember(begin.offset, begin.timestamp, partitions, what)
 
 
-class PartitionHistory(OffsetEvents):
-    """The group and its offsets in one partition, after some records of the log."""
-
-    def apply_batch(self, records: list[GroupRecord]) -> Iterator[Event]:
-        runs = [list(run) for _, run in groupby(records, key=lambda each: each.is_offset and (each.value is None,))]
-        deletion = ""
-        group_cause = Cause.GROUP_DELETED
-        for run, following in zip(runs, [*runs[1:], []], strict=True):
-            if not run[0].is_offset:
-                old_type = self.group.state.type
-                for event in self.group.apply(run):
-                    if event.event == "deleted":
-                        event = replace(event, what=deletion or self._describe_deletion(old_type))
-                        for record in run:
-                            record.entry.cause = group_cause if record.value is None else None
-                    yield event
-                    if event.offset == self.group.forgotten_at:
-                        self.forget(run[-1])
-            elif run[0].value is not None:
-                for record in run:
-                    yield from self.commit(record)
-            else:
-                events = list(self.delete(run, deletes_group=any(each.ends_group for each in following)))
-                yield from events
-                deletion = self._describe_deletion_with(run, can_expire=bool(events))
-                if any(record.entry.cause is Cause.EXPIRED for record in run):
-                    group_cause = Cause.EXPIRED
-
-    def _describe_deletion_with(self, tombstones: list[GroupRecord], *, can_expire: bool) -> str:
-        keys = [record.key for record in tombstones]
-        empty_ms = self.group.state.empty_since_ms
-        age_ms = -1 if empty_ms is None else tombstones[0].timestamp - empty_ms
-        since = f", {describe_duration(age_ms)} after its last member left" if age_ms >= 0 else ""
-        what = f"The group was deleted with {count_of(len(keys), 'offset')}{since}: {list_names(keys)}"
-        # The classic coordinator deletes the group in the same batch if the topic of its last offsets is deleted.
-        can_be_topic = self.is_classic and len({key.topic for key in keys}) == 1 and not can_expire
-        return f"{what}{', or with the topic' if can_be_topic else ''}{self.describe_wrong_clock(tombstones[0])}."
-
-    def _describe_deletion(self, old_type: str | None) -> str:
-        if old_type == "share":
-            return "The group was deleted. Its offsets were not in this log, but in the topic __share_group_state."
-        if self.has_offsets():
-            return "The group was deleted without its offsets."
-        if old_type is None:
-            return "A tombstone of the group, without a group record in the log."
-        return "The group was deleted, and had no offset."
-
-
 def build_history(
     log: GroupLog, partition: int | None, start_offset: int, gaps: Sequence[Gap] = (), retention_ms: int | None = None
 ) -> PartitionHistory:
@@ -390,7 +342,6 @@ def build_history(
     steps = log.steps.get(partition, [])
     history = PartitionHistory(log.topic, partition, retention_ms)
     classic_ranges = log.find_classic_ranges(partition)
-    firsts = [first for first, _ in classic_ranges]
     later: set[object] = set()
     """The keys that have no record so far."""
     seen: dict[object, int] = {}
@@ -414,7 +365,7 @@ def build_history(
         history.next_ms = earliest[-1]
         del earliest[-len(batch) :]
         place = first.first if isinstance(first, Hole) else first.offset
-        history.is_classic = classic_ranges[max(0, bisect_right(firsts, place) - 1)][1]
+        history.is_classic = classic_ranges[max(0, bisect_right(classic_ranges, place, key=itemgetter(0)) - 1)][1]
         if isinstance(first, Hole):
             events.append(describe_gap(partition, first, later, start_offset, replaced, gaps))
             history.note_hole()

@@ -33,7 +33,6 @@ from kafkagroups.history.stats import Count, OpenTransaction, SegmentCount
 from kafkagroups.history.storms import MIN_REBALANCES, WINDOW_MS
 from kafkagroups.loading import native
 from kafkagroups.loading.groups import Answers, Groups
-from kafkagroups.loading.native import Extent
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, LogRecord
 from kafkagroups.log.segment_file import base_offset_of
 from kafkagroups.log.segments import Log, Notes
@@ -149,7 +148,7 @@ class Totals:
     """
 
     count_rows: Callable[[Groups, Answers], Iterable[tuple[Row, Count]]]
-    read_extents: Callable[[], Mapping[str, Extent]]
+    read_extents: Callable[[], Mapping[str, native.Extent]]
     segments: list[SegmentCount]
     static_members: StaticMembers
     times: tuple[int, int] | None = None
@@ -170,7 +169,7 @@ def take_totals(shard: Shard, log: Log, dialect: Dialect) -> Totals:
         static_members.add(offset, timestamp_ms, decode(key, value, dialect), indexes)
     return Totals(
         lambda groups, answers: _take_rows(counted, answers, log.partition),
-        lambda: {group_ids[number]: Extent(*extent) for number, *extent in counted["extents"]},
+        lambda: {group_ids[number]: native.Extent(*extent) for number, *extent in counted["extents"]},
         [SegmentCount(base_offset_of(name), *numbers) for name, numbers in segments],
         static_members,
         counted["times"],
@@ -269,7 +268,7 @@ class Observed(Fates):
         self._notes = notes
         self._bases = [base_offset_of(name) for name in log.segments]
         self._rows: defaultdict[Row, Count] = defaultdict(Count)
-        self._extents: dict[str, Extent] = {}
+        self._extents: dict[str, native.Extent] = {}
         self._open: dict[int, OpenTransaction] = {}
         """The open transactions by producer id."""
         self._next_offset = log.start_offset
@@ -291,8 +290,8 @@ class Observed(Fates):
         entries = self.add_batch(partition, batch)
         self._count_segment(batch)
         for group_id, _, found in read_keys(batch, self._keys):
-            extent = self._extents.get(group_id, Extent(found.offset, found.offset, 0, None))
-            self._extents[group_id] = Extent(extent.first, found.offset, extent.records + 1, None)
+            extent = self._extents.get(group_id, native.Extent(found.offset, found.offset, 0, None))
+            self._extents[group_id] = native.Extent(extent.first, found.offset, extent.records + 1, None)
         if not entries:
             # The cleaner removed all records of the batch, or the records cannot be read.
             self._rows[Row()].bytes += batch.size

@@ -138,7 +138,7 @@ def _print_differences(table: str, changes: list[Change], result: Replicas) -> N
         if change is not None and change.healing is Healing.SAME:
             what = f"{describe_answer(table, pair[0])} on both, {describe_answer(table, change.before)} before the fork"
         what += _describe_deletions(result, group_id, key, pair) if table == "offsets" else ""
-        rows.append((group_id, key, what, _describe_healing(change) if change else ""))
+        rows.append((group_id, key, what, _describe_healing(change, result) if change else ""))
     title = {"offsets": "committed", "pending": "pending", "groups": ""}[table]
     print_table(("group", title, "a → b", "after the fork" if result.forks else "records"), sorted(rows))
 
@@ -163,11 +163,12 @@ def _print_other_partitions(result: Replicas) -> None:
         print_text("The replicas have no fork: apart from cleaning, they are the same as far as they were read.")
 
 
-def _describe_healing(change: Change) -> str:
+def _describe_healing(change: Change, result: Replicas) -> str:
+    topic = _describe_topic(change, result)
     newer = change.newer_name
     older = _OTHER[newer]
     if change.healing is Healing.SAME:
-        return f"the same on a and b{_describe_start(change)}"
+        return f"the same on a and b{_describe_start(change, topic)}"
     if change.healing is Healing.BACK:
         records = _list_records(change.newer, " ({})")
         what = "has members" if change.table == "groups" else f"committed it again{records}"
@@ -178,16 +179,18 @@ def _describe_healing(change: Change) -> str:
     if change.is_healed:
         place = " deleted" if change.newer is None else _list_records(change.newer, " {}")
         what = f"new{place and ':'}" if change.healing is Healing.NEW else f"healed{place and ', now'}"
-        return f"{what}{place} on {newer}{_describe_start(change)}"
+        return f"{what}{place} on {newer}{_describe_start(change, topic)}"
+    if change.healing is Healing.FORKED:
+        return f"lost: {newer} is at other records{_list_records(change.newer, ' ({})')}{topic}"
     if change.healing is Healing.BEHIND:
-        return f"lost: {newer} is behind{_list_records(change.newer, ' ({})')}{_describe_topic(change)}"
+        return f"lost: {newer} is behind{_list_records(change.newer, ' ({})')}{topic}"
     if change.older is not None:
         verb = "changed" if change.table == "groups" and change.newer else "has"
         return f"lost: only {older} {verb} it{_list_records(change.older, ' ({})')}"
     return f"lost: only {older} {'ended the transaction' if change.table == 'pending' else 'deleted it'}"
 
 
-def _describe_start(change: Change) -> str:
+def _describe_start(change: Change, topic: str) -> str:
     if change.table != "offsets" or change.healing is Healing.NEW:
         return ""
     if not change.before:
@@ -195,13 +198,17 @@ def _describe_start(change: Change) -> str:
     start = change.before["offset"]
     count = change.older["offset"] - start if change.older else 0
     twice = f": if its consumer restarted, it read {count} twice" if count > 0 else ""
-    return f", {start} at the fork{_describe_topic(change) or twice}"
+    return f", {start} at the fork{topic or twice}"
 
 
-def _describe_topic(change: Change) -> str:
-    """Say if the same offset can stand for another record on the newer replica."""
-    has_both = change.older and change.newer
-    is_new = has_both and -1 < change.older["leader_epoch"] < change.newer["leader_epoch"]
+def _describe_topic(change: Change, result: Replicas) -> str:
+    """Say if the same offset stands for another record on the newer replica, or can do so."""
+    if change.table != "offsets" or not change.older or not change.newer:
+        return ""
+    if fork := result.topic_forks.get(change.key):
+        epochs = f"leader epoch {fork.epoch} on {fork.side}, and at most {fork.other} on {_OTHER[fork.side]}"
+        return f"; the topic forks, too: its record {fork.record} has {epochs}"
+    is_new = -1 < change.older["leader_epoch"] < change.newer["leader_epoch"]
     return "; the topic has a new leader, too" if is_new else ""
 
 

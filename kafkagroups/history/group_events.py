@@ -420,7 +420,9 @@ class GroupEvents:
     def _describe_replaced(self, old_members: Mapping[str, Member], joined: Ids, left: Ids) -> str:
         old_by_instance = {old_members[m].instance_id: old_members[m] for m in left if m in old_members}
         members = [self.state.members[member_id] for member_id in joined]
-        names = list_names([f"{member.instance_id}{member.host_text}" for member in members])
+        # The record of a classic group keeps the client id and the host of the first process (replaceStaticMember).
+        has_host = self.state.type != "classic"
+        names = list_names([f"{member.instance_id}{member.host_text if has_host else ''}" for member in members])
         texts = [f"static member {names} has a new id"]
         for member in members[:LISTED_NAMES]:
             settings = member.describe_changes(old_by_instance[member.instance_id])

@@ -93,8 +93,8 @@ def describe_settings(replacements: Sequence[Replacement]) -> str:
     counts = Counter(settings_of)
     if len(counts) == 1:
         return (
-            "All these records have the same settings. Either two processes have this instance id and fence each "
-            "other, or one process starts again and again."
+            "All these records have the same settings, and always the client id and the host of the first process. "
+            "Either two processes have this instance id and fence each other, or one process starts again and again."
         )
     different = [len(set(values)) > 1 for values in zip(*counts, strict=True)]
     lines = []

@@ -36,7 +36,6 @@ from kafkagroups.errors import UsageError
 from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.replay import LogKeys, read_keys
 from kafkagroups.history.finding import CHECKED_KINDS, REMEDIES, Finding, count_of, list_names, sort_findings
-from kafkagroups.history.passes import refuse_foreign_log
 from kafkagroups.history.replicas import describe_difference, is_same, list_pairs
 from kafkagroups.history.scan import CountedTopic
 from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, Stats
@@ -187,21 +186,16 @@ def choose_target(rules: Dialect, kafka: str | None, coordinator: str | None) ->
         if coordinator is not None:
             raise UsageError("a coordinator to change to needs the Kafka version to change to")
         return None
-    if coordinator is None:
+    end = versions.FIRST_WITHOUT_CLASSIC_COORDINATOR
+    has_both = versions.FIRST_WITH_NEW_COORDINATOR <= versions.parse_newest_patch(kafka) < end
+    if coordinator is None and has_both and versions.parse_newest_patch(rules.kafka) < end:
         coordinator = rules.coordinator
-        version = versions.parse_newest_patch(kafka)
-        has_only_new = versions.parse_newest_patch(rules.kafka) >= versions.FIRST_WITHOUT_CLASSIC_COORDINATOR
-        if version >= versions.FIRST_WITHOUT_CLASSIC_COORDINATOR:
-            coordinator = "new"
-        elif has_only_new or version < versions.FIRST_WITH_NEW_COORDINATOR:
-            coordinator = "classic"
     return dialect(coordinator, kafka)
 
 
 def check_logs(topic: OpenTopic, target: Dialect | None = None) -> Check:
     """Return the verdict about a topic. `target` is the dialect after an upgrade, if another release is judged."""
     counted = CountedTopic(replace(topic, dialect=target or topic.dialect))
-    refuse_foreign_log(counted.topic, counted.groups.partitions_of)
     check = judge(counted, counted.sum_stats(watches_groups=False))
     if target is None:
         return check

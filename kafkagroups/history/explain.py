@@ -40,15 +40,16 @@ _SHOWN_EVENTS = ("generation", "empty", "epoch", "deleted", "expired", "offset_d
 """The events whose sentence does not repeat the columns. That of a rewind is shown at the commit, not at the marker."""
 
 
-def add_details(group_log: GroupLog, retention_ms: int | None = None) -> dict[int | None, PartitionHistory]:
+def add_details(groups: Groups, group_log: GroupLog, retention_ms: int | None) -> dict[int | None, PartitionHistory]:
     """Set what only `explain` sets in the records of a settled log, and `why` before a tombstone.
 
-    `retention_ms` is the broker's offsets.retention.minutes. Return the history of the group in each partition.
+    `groups` is the load, and `retention_ms` is the broker's offsets.retention.minutes. Return the history of the group
+    in each partition.
     """
     histories: dict[int | None, PartitionHistory] = {}
     for partition, run in groupby(group_log, key=attrgetter("partition")):
         entries = list(run)
-        history = build_history(group_log, partition, start_offset=0, retention_ms=retention_ms)
+        history = build_history(group_log, partition, groups.partitions[partition], retention_ms)
         histories[partition] = history
         sentences: dict[int, list[str]] = {}
         for event in history.events:
@@ -258,7 +259,7 @@ def explain_matching(topic: OpenTopic, pattern: str, question: Question) -> list
 
 def explain_log(groups: Groups, group_log: GroupLog, question: Question) -> Explanation:
     entries = list(group_log)
-    histories = add_details(group_log, question.retention_ms)
+    histories = add_details(groups, group_log, question.retention_ms)
     result = Explanation(**group_log.begin_history(groups), partitions=groups.partitions)
     result.record_partitions = frozenset(entry.partition for entry in entries)
     failed = {number: reason for number, reason in groups.failed.items() if number in result.record_partitions}

@@ -142,13 +142,11 @@ def find_deleted_segments(partition: Partition) -> Iterator[Finding]:
 
 def find_foreign_records(partition: Partition) -> Iterator[Finding]:
     ranges = partition.counts.written_by_ranges
+    since = [part.writers.since for part in ranges]
     older_between = [
         part
-        for index, part in enumerate(ranges)
-        if all(
-            any(part.writers.until <= other.writers.since for other in others)
-            for others in (ranges[:index], ranges[index + 1 :])
-        )
+        for index, part in enumerate(ranges[1:-1], start=1)
+        if part.writers.until <= min(max(since[:index]), max(since[index + 1 :]))
     ]
     if not older_between:
         return

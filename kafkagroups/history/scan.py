@@ -74,7 +74,7 @@ def watch_group(partition: Partition, log: GroupLog, stats: Stats) -> Iterator[F
 
     Whether a member has waited for long depends on the newest time of all logs, so these findings go to `stats`.
     """
-    history = build_history(log, partition.number, partition.loaded.start_offset)
+    history = build_history(log, partition.number, partition.loaded)
     group = log.group
     command = ["kafkagroups", "timeline", partition.log.path, *partition.rule_options, f"--group={group}"]
     find = partial(partition.finding, group=group, command=command)
@@ -110,9 +110,7 @@ RULES = (*load_rules.RULES, find_endless_commits, *group_rules.RULES, *partition
 
 def count_logs(topic: OpenTopic, by: str = "group") -> Stats:
     """Load a topic and return its statistics. `by` is one of ROW_KINDS (stats.py): what a row stands for."""
-    counted = CountedTopic(topic, by)
-    refuse_foreign_log(counted.topic, counted.groups.partitions_of)
-    return counted.sum_stats()
+    return CountedTopic(topic, by).sum_stats()
 
 
 class CountedTopic:
@@ -205,6 +203,7 @@ class CountedTopic:
         return Partition(*reading, self.groups, loaded, parts, totals, *counters, {*few}, misplaced)
 
     def sum_stats(self, *, watches_groups: bool = True) -> Stats:
+        refuse_foreign_log(self.topic, self.groups.partitions_of)
         stats = Stats(self.by, topic_partitions=self.topic_partitions)
         for log_stats in self.read_stats(watches_groups=watches_groups):
             stats.add(log_stats)

@@ -24,6 +24,7 @@ from kafkagroups.errors import UsageError
 from kafkagroups.groups.group import CONSUMER
 from kafkagroups.groups.modern_group import MEMBER_STATES, AnyGroup
 from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.groups.replay import LoadedPartition
 from kafkagroups.helpers import MAX_INT64
 from kafkagroups.history.event import Event, Position, event_json, finish_positions, sort_rewound
 from kafkagroups.history.finding import count_of, describe_duration, describe_time, list_groups, list_names, name_record
@@ -52,27 +53,22 @@ MIN_SILENCE_MS = 30_000
 
 
 def describe_gap(
-    partition: int | None,
-    hole: Hole,
-    later: Collection[object],
-    start_offset: int,
-    replaced: int | None,
-    damaged: Sequence[Gap],
+    partition: int | None, hole: Hole, later: Collection[object], loaded: LoadedPartition, replaced: int | None
 ) -> Event:
     """Return the event of a hole.
 
     `later` are the keys that are only behind it, and `replaced` is the offset of a record that another one before the
-    hole has replaced. `damaged` are the damaged bytes of the log.
+    hole has replaced.
     """
     gone = "" if later else ", of this group only deleted or aborted ones"
-    what = f"{_describe_range(hole, start_offset)}{gone}."
+    what = f"{_describe_range(hole, loaded.start_offset)}{gone}."
     if replaced is not None:
         what = (
             f"{count_of(hole.missing, 'record')} missing in {hole.first} to {hole.last}, and not by a cleaning of "
             f"these files, which would have removed {name_record(partition, replaced)} first: they were deleted, or "
             "never copied (pull --follow misses what a broker cleans between two runs), also any of this group."
         )
-    inside = [gap for gap in damaged if hole.first <= gap.from_offset < gap.to_offset <= hole.last + 1]
+    inside = [gap for gap in loaded.gaps or () if hole.first <= gap.from_offset < gap.to_offset <= hole.last + 1]
     if inside:
         places = list_names([_name_offsets(gap) for gap in inside])
         damage = f"The bytes of {places} are damaged; any record of this group can be there."
@@ -176,9 +172,7 @@ def build_timeline(topic: OpenTopic, group: str, question: Question, *, shows_al
     timeline = Timeline(**group_log.begin_history(groups), kafka_rules=topic.dialect.rules_of)
     all_events: list[Event] = []
     for partition in sorted(group_log.steps, key=lambda number: -1 if number is None else number):
-        loaded = groups.partitions[partition]
-        gaps = loaded.gaps or ()
-        history = build_history(group_log, partition, loaded.start_offset, gaps, question.retention_ms)
+        history = build_history(group_log, partition, groups.partitions[partition], question.retention_ms)
         _name_deleted_with(topic, group, history.events)
         events = add_storms(history.events)
         all_events += events if shows_all else _add_assignments(events)
@@ -331,13 +325,12 @@ def find_waiting_members(history: PartitionHistory) -> Iterator[WaitingMember]:
 
 
 def build_history(
-    log: GroupLog, partition: int | None, start_offset: int, gaps: Sequence[Gap] = (), retention_ms: int | None = None
+    log: GroupLog, partition: int | None, loaded: LoadedPartition, retention_ms: int | None = None
 ) -> PartitionHistory:
     """Return the history of a group in one partition, from its log.
 
-    `start_offset` is the first offset of the log, `gaps` are its damaged bytes, and `retention_ms` is the broker's
-    offsets.retention.minutes, if it is known. There are no events if the partition has no record of the group. What a
-    record did is told by the coordinator that wrote it.
+    `retention_ms` is the broker's offsets.retention.minutes, if it is known. There are no events if the partition has
+    no record of the group. What a record did is told by the coordinator that wrote it.
     """
     steps = log.steps.get(partition, [])
     history = PartitionHistory(log.topic, partition, retention_ms)
@@ -367,7 +360,7 @@ def build_history(
         place = first.first if isinstance(first, Hole) else first.offset
         history.is_classic = classic_ranges[max(0, bisect_right(classic_ranges, place, key=itemgetter(0)) - 1)][1]
         if isinstance(first, Hole):
-            events.append(describe_gap(partition, first, later, start_offset, replaced, gaps))
+            events.append(describe_gap(partition, first, later, loaded, replaced))
             history.note_hole()
         elif isinstance(first, Marker):
             events += history.end_transaction(first)

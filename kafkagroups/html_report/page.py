@@ -30,7 +30,6 @@ from kafkagroups.history.check import Check, judge
 from kafkagroups.history.event import Event
 from kafkagroups.history.finding import Finding, count_of, describe_duration, describe_time, describe_topic, list_groups
 from kafkagroups.history.group_log import load_group_logs
-from kafkagroups.history.passes import refuse_foreign_log
 from kafkagroups.history.scan import CountedTopic
 from kafkagroups.history.stats import Stats
 from kafkagroups.history.timeline import build_history
@@ -72,7 +71,7 @@ def read_stories(counted: CountedTopic, stats: Stats) -> tuple[list[Story], int]
     for log in counted.topic.logs:
         groups = [name for name in wanted if log.partition in rows[name].in_partitions]
         for group, group_log in load_group_logs(counted.topic.part(log), groups)[1].items() if groups else ():
-            history = build_history(group_log, log.partition, log.start_offset)
+            history = build_history(group_log, log.partition, counted.groups.partitions[log.partition])
             events = [event for event in history.events if event.event in TOLD and not event.is_routine]
             stories += [(group, log.partition, events)] if events else []
     return sorted(stories, key=lambda story: (-len(story[2]), story[0])), len(names) - len(wanted)
@@ -126,7 +125,6 @@ class LogFacts:
 
 def read_facts(topic: OpenTopic) -> LogFacts:
     counted = CountedTopic(topic)
-    refuse_foreign_log(counted.topic, counted.groups.partitions_of)
     stats = counted.sum_stats()
     return LogFacts(counted.topic, counted.groups, stats, judge(counted, stats), *read_stories(counted, stats))
 

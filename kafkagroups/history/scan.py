@@ -179,14 +179,15 @@ class CountedTopic:
         stats.partitions[log.partition] = counts
         commits: Counter[str] = Counter()
         by_group: defaultdict[str, Count] = defaultdict(Count)
-        returned: set[str] = set()
+        returned: dict[str, int] = {}
+        """By group: how many more offsets of a topic it has than were deleted, so 0 if only the old ones are back."""
         for row, count in totals.count_rows(self.groups, answers):
             if row.group is not None:
                 by_group[row.group].add(count)
                 commits[row.group] += count.records - count.tombstones if row.type in OFFSET_TYPES else 0
-                is_returned = row.topic is not None and 0 < count.live_records <= count.tombstones
-                if is_returned and count.tombstones <= 2 * count.live_records:
-                    returned.add(row.group)
+                if row.topic is not None and 0 < count.tombstones <= 2 * count.live_records:
+                    surplus = max(0, count.live_records - count.tombstones)
+                    returned[row.group] = min(surplus, returned.get(row.group, surplus))
             counts.add(count)
             if self.by != WRITER and (count.records or count.bytes or count.live_records):
                 count.in_partitions = [log.partition]
@@ -197,7 +198,8 @@ class CountedTopic:
         misplaced = self._misplaced.get(log.partition)
         reading = (log, self.topic.dialect, self.topic.chosen_engine)
         max_records = max(MAX_RETURNED_RECORDS, loaded.records // 50)
-        few = sorted(group for group in returned if by_group[group].records <= max_records)[: self._returned_left]
+        small = [group for group in returned if by_group[group].records <= max_records]
+        few = sorted(small, key=lambda group: (returned[group], group))[: self._returned_left]
         self._returned_left -= len(few)
         counters = (counts, by_group, commits)
         return Partition(*reading, self.groups, loaded, parts, totals, *counters, {*few}, misplaced)

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, islice, takewhile
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
-from kafkagroups.errors import UsageError
+from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.groups.group import CONSUMER
 from kafkagroups.groups.modern_group import MEMBER_STATES, AnyGroup
 from kafkagroups.groups.offsets import TopicPartition
@@ -29,7 +30,7 @@ from kafkagroups.helpers import MAX_INT64
 from kafkagroups.history.event import Event, Position, event_json, finish_positions, sort_rewound
 from kafkagroups.history.finding import count_of, describe_duration, describe_time, list_groups, list_names, name_record
 from kafkagroups.history.group_events import NOTHING, PARTITION_METADATA, add_to_sentence, limit_assigned
-from kafkagroups.history.group_log import GroupHistory, GroupLog, GroupRecord, Marker, load_group_logs
+from kafkagroups.history.group_log import GroupHistory, GroupLog, GroupRecord, Marker, Step, load_group_logs
 from kafkagroups.history.group_rules import find_expiry_in_use, find_unowned
 from kafkagroups.history.offset_events import PartitionHistory
 from kafkagroups.history.passes import refuse_foreign_log
@@ -37,7 +38,7 @@ from kafkagroups.history.storms import add_storms
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.partition_count import LogTimes, refuse_pattern
 from kafkagroups.log.batch import NO_TIMESTAMP
-from kafkagroups.log.batches import Gap, Hole
+from kafkagroups.log.batches import Gap, Hole, Position as LogPosition
 from kafkagroups.records.releases import rules_to_json
 from kafkagroups.records.wire import UUID
 
@@ -48,6 +49,7 @@ _EMPTY_SHARE_GROUP = (
 DELETED_TOGETHER_MS = 60_000
 """A script that starts a tool for each group needs some seconds for each."""
 
+MAX_LATER_BATCHES = 10_000
 MIN_SILENCE_MS = 30_000
 """Six intervals of a consumer that commits automatically (auto.commit.interval.ms)."""
 
@@ -219,11 +221,13 @@ def _add_assignments(events: Iterable[Event]) -> Iterator[Event]:
 def _name_deleted_with(topic: OpenTopic, group: str, events: list[Event]) -> None:
     """Let the last deletion of the group name the groups that were deleted within DELETED_TOGETHER_MS of it.
 
-    Those that were created again later count, too.
+    Those that were created again later count, too. If the times of the group fall after it, they do not tell.
     """
     for number in [number for number, event in enumerate(events) if event.event == "deleted"][-1:]:
         event = events[number]
-        delays = {} if event.timestamp_ms is None else _find_deleted(topic, event.timestamp_ms)
+        time_ms = event.timestamp_ms
+        is_known = time_ms is not None and all((each.timestamp_ms or time_ms) >= time_ms for each in events[number:])
+        delays = _find_deleted(topic, time_ms) if time_ms is not None and is_known else {}
         delays.pop(group, None)
         seconds = max((-(-delay_ms // 1000) for delay_ms in delays.values()), default=0) or 1
         others = f"{count_of(len(delays), 'other group')} {'was' if len(delays) == 1 else 'were'}"
@@ -352,7 +356,8 @@ def build_history(
         return history
     events: list[Event] = []
     times = [getattr(step, "timestamp", NO_TIMESTAMP) for step in steps]
-    earliest = [*accumulate((MAX_INT64 if time == NO_TIMESTAMP else time for time in reversed(times)), min)]
+    known_times = (MAX_INT64 if time == NO_TIMESTAMP else time for time in reversed(times))
+    earliest = [*accumulate(known_times, min, initial=_find_later_time(log.topic, partition, steps[-1]))]
     for _, run in groupby(steps, key=lambda step: getattr(step, "batch_offset", id(step))):
         first, *_ = batch = list(run)
         history.next_ms = earliest[-1]
@@ -380,6 +385,19 @@ def build_history(
         decided = history.decided.get(each.offset)
         history.events.append(each if decided is None else replace(each, what=decided))
     return history
+
+
+def _find_later_time(topic: OpenTopic, partition: int | None, last: Step) -> int:
+    """Return the earliest time after a group's last record, if this is a tombstone: of MAX_LATER_BATCHES batches."""
+    if not isinstance(last, GroupRecord) or last.value is not None:
+        return MAX_INT64
+    times = []
+    with suppress(InvalidLog):  # The load has ended at this batch, too.
+        for log in topic.logs:
+            found = log.read_new_batches(LogPosition(last.offset + 1)) if log.partition == partition else ()
+            later = (each.parse() for each in islice(found, MAX_LATER_BATCHES))
+            times += [batch.max_timestamp for batch in takewhile(lambda batch: not topic.stop.excludes(batch), later)]
+    return min((time for time in times if time != NO_TIMESTAMP), default=MAX_INT64)
 
 
 def describe_lower_commits(events: Sequence[Event]) -> list[Event]:

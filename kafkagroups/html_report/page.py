@@ -13,7 +13,7 @@ import shlex
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from importlib import metadata, resources
 from itertools import accumulate, chain
@@ -177,7 +177,8 @@ def _render(all_facts: Sequence[LogFacts], comparison: str) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"duration": describe_duration, "names": list_groups, "of": count_of, "time": format_time}
-    environment.filters["assumptions"] = describe_topic
+    # The change of the partition count is a finding.
+    environment.filters["assumptions"] = lambda topic, *rules: describe_topic(replace(topic, changed=None), *rules)
     style = (resources.files("kafkagroups.html_report") / "style.css").read_text(encoding="utf-8")
     page = environment.get_template("page.html.j2").render(
         all_facts=all_facts,

@@ -170,7 +170,8 @@ def _describe_healing(change: Change) -> str:
         what = "has members" if change.table == "groups" else f"committed it again{records}"
         return f"back: {older} deleted it, and {newer} {what}"
     if change.healing is Healing.KEPT:
-        who = "one" if change.newer and change.older else f"only {newer if change.newer else older}"
+        side = newer if change.newer else older
+        who = "one" if change.newer and change.older else f"only {side}"
         return f"{who} still has {_list_records(change.newer or change.older, '{}') or 'records of it'}"
     if change.is_healed:
         place = " deleted" if change.newer is None else _list_records(change.newer, " {}")

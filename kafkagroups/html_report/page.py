@@ -88,12 +88,11 @@ class LogFacts:
     stories: Sequence[Story]
     unread: int
 
-    def command(self, name: str, *words: str, group: str | None = None) -> str:
+    def command(self, name: str, *words: str) -> str:
         topic = self.stats.topic_partitions
-        of_group = [] if group is None else [f"--group={group}"]
         rules = ["--coordinator", self.topic.dialect.coordinator, "--kafka", self.topic.dialect.kafka]
         count = ["--partitions", str(topic.count)] if topic.origin == "option" else []
-        return shlex.join(["kafkagroups", name, self.topic.path, *of_group, *words, *rules, *count])
+        return shlex.join(["kafkagroups", name, self.topic.path, *words, *rules, *count])
 
     def count_by_time(self) -> list[tuple[int, float]]:
         """Return the start of each of PARTS equal parts of the time, and the records per minute in it.

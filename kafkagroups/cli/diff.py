@@ -15,7 +15,7 @@ from kafkagroups.cli.options import Options
 from kafkagroups.cli.output import print_table, print_text
 from kafkagroups.errors import UsageError
 from kafkagroups.history import replicas
-from kafkagroups.history.finding import count_of, describe_time, list_names, name_record
+from kafkagroups.history.finding import count_of, describe_time, describe_topic, list_names, name_record
 from kafkagroups.history.replicas import Change, Healing, Replicas, describe_answer, describe_difference
 from kafkagroups.log.fork import Branch
 from kafkagroups.log.segments import Stop
@@ -109,10 +109,7 @@ def print_comparison(result: Replicas) -> None:
         print_text("No group, no offset and no pending commit differs.")
     for table in ("offsets", "pending", "groups"):
         _print_differences(table, [change for change in changes if change.table == table], result)
-    lines = {
-        name: [*answers.describe_topic_partitions(side.topic_partitions, side.coordinator)]
-        for name, side in sides.items()
-    }
+    lines = {name: [*describe_topic(side.topic_partitions, side.coordinator)] for name, side in sides.items()}
     if any(change.healing is Healing.KEPT for change in changes):
         print_text(
             "What only one replica still has can have been deleted. Then the cleaner of the other one had removed the "
@@ -174,7 +171,8 @@ def _describe_healing(change: Change, result: Replicas) -> str:
         what = "has members" if change.table == "groups" else f"committed it again{records}"
         return f"back: {older} deleted it, and {newer} {what}"
     if change.healing is Healing.KEPT:
-        who = "one" if change.newer and change.older else f"only {newer if change.newer else older}"
+        side = newer if change.newer else older
+        who = "one" if change.newer and change.older else f"only {side}"
         return f"{who} still has {_list_records(change.newer or change.older, '{}') or 'records of it'}"
     if change.is_healed:
         place = " deleted" if change.newer is None else _list_records(change.newer, " {}")

@@ -48,7 +48,6 @@ from kafkagroups.records import releases as versions
 from kafkagroups.records.releases import LARGE_DECOMPRESSED_RECORD, READ_TYPES, REFUSALS, Dialect, dialect
 
 _ASSIGNOR_FIELDS = ("protocol", "assignor")
-_EPOCH_FIELDS = ("group_epoch", "assignment_epoch")
 _KEEP_OFFSETS = (
     "Before the change, save the group's offsets (kafkagroups rescue plan PATH --group GROUP), and set them again if "
     "they are still needed."
@@ -206,7 +205,6 @@ def check_logs(topic: OpenTopic, target: Dialect | None = None) -> Check:
 
 
 def judge(counted: CountedTopic, stats: Stats) -> Check:
-    dialect = counted.topic.dialect
     findings = [finding for finding in stats.findings if finding.kind in CHECKED_KINDS]
     checks = {}
     for log in counted.topic.logs:
@@ -215,7 +213,7 @@ def judge(counted: CountedTopic, stats: Stats) -> Check:
         outcome = (loaded.error, loaded.record_offset, loaded.damage)
         sizes = (loaded.records, log.size, loaded.records / RECORDS_LOADED_PER_SECOND)
         checks[number] = PartitionCheck(*outcome, *sizes, stats.groups_lost[number], loaded.start, loaded.gaps)
-    return Check(counted.topic.path, dialect, None, checks, sort_findings(findings), counted.topic_partitions)
+    return Check(counted.topic.path, counted.topic.dialect, None, checks, findings, counted.topic_partitions)
 
 
 @dataclass(frozen=True)
@@ -331,7 +329,7 @@ def _choose_remedy(table: str, old: Any, new: Any) -> str:
 def _has_other_epochs(old: Any, new: Any) -> bool:
     """A broker answers UNKNOWN_SERVER_ERROR about a streams group without a topology, so nobody sees its epochs."""
     is_described = old["type"] != "streams" or old["topology"] is not None
-    return is_described and any(old.get(field) != new.get(field) for field in _EPOCH_FIELDS)
+    return is_described and any(old.get(field) != new.get(field) for field in ("group_epoch", "assignment_epoch"))
 
 
 def _is_new_assignor_name(table: str, old: Any, new: Any) -> bool:

@@ -487,9 +487,8 @@ class GroupEvents:
         parts = list(filter(None, texts))
         if not parts:
             parts = [f"{names([member_id])[0]} is at epoch {epoch}" for member_id, epoch in change.epochs.items()]
-        number: int | str = "unknown" if self.has_hole else "not yet known"
-        if self.state.generation is not None:
-            number = self.state.generation
+        unknown = "unknown" if self.has_hole else "not yet known"
+        number = unknown if self.state.generation is None else self.state.generation
         is_told = is_new or old_members or self.state.type == "consumer"
         of_type = "" if is_told else f" of a {self.state.type} group"
         return f"Epoch {number}{of_type}: {', '.join(parts)}." if parts else f"Epoch {number}{of_type}."

@@ -380,10 +380,6 @@ def _read_group(key: bytes) -> str:
     return key[4 : 4 + int.from_bytes(key[2:4], "big")].decode("utf-8", "replace")
 
 
-_REPLACEMENT_CHARACTER = "\ufffd"
-"""Java's text for bytes that are not UTF-8. So different bytes can be the same group id."""
-
-
 def load_group_logs(
     topic: OpenTopic, groups: Iterable[str], whole: WholeTopic | None = None
 ) -> tuple[Groups, dict[str, GroupLog]]:
@@ -435,9 +431,12 @@ def describe_conflict(log: GroupLog, partition: int | None, offset: int) -> str:
 
 
 def _has_one_encoding(group: str) -> bool:
-    """Return whether a key can have the id of a group, and only in the same bytes as this text."""
+    """Return whether a key can have the id of a group, and only in the same bytes as this text.
+
+    U+FFFD is Java's text for bytes that are not UTF-8, so different bytes can be the same group id.
+    """
     encoded_id = group.encode("utf-8", "replace")
-    is_same = encoded_id.decode() == group and _REPLACEMENT_CHARACTER not in group
+    is_same = encoded_id.decode() == group and "\ufffd" not in group
     return is_same and len(encoded_id) <= MAX_STRING_BYTES
 
 

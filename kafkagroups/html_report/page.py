@@ -13,7 +13,7 @@ import shlex
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from importlib import metadata, resources
 from itertools import accumulate, chain
@@ -88,12 +88,11 @@ class LogFacts:
     stories: Sequence[Story]
     unread: int
 
-    def command(self, name: str, *words: str, group: str | None = None) -> str:
+    def command(self, name: str, *words: str) -> str:
         topic = self.stats.topic_partitions
-        of_group = [] if group is None else [f"--group={group}"]
         rules = ["--coordinator", self.topic.dialect.coordinator, "--kafka", self.topic.dialect.kafka]
         count = ["--partitions", str(topic.count)] if topic.origin == "option" else []
-        return shlex.join(["kafkagroups", name, self.topic.path, *of_group, *words, *rules, *count])
+        return shlex.join(["kafkagroups", name, self.topic.path, *words, *rules, *count])
 
     def count_by_time(self) -> list[tuple[int, float]]:
         """Return the start of each of PARTS equal parts of the time, and the records per minute in it.
@@ -177,7 +176,8 @@ def _render(all_facts: Sequence[LogFacts], comparison: str) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"duration": describe_duration, "names": list_groups, "of": count_of, "time": format_time}
-    environment.filters["assumptions"] = describe_topic
+    # The change of the partition count is a finding.
+    environment.filters["assumptions"] = lambda topic, *rules: describe_topic(replace(topic, changed=None), *rules)
     style = (resources.files("kafkagroups.html_report") / "style.css").read_text(encoding="utf-8")
     page = environment.get_template("page.html.j2").render(
         all_facts=all_facts,

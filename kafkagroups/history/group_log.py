@@ -388,6 +388,7 @@ def load_group_logs(
     `whole` is the one of `OpenTopic.load`.
     """
     dialect = topic.dialect
+    topic = topic.in_memory()
     logs = {group: GroupLog(topic, group) for group in groups}
     if not all(map(_has_one_encoding, logs)):
         topic = replace(topic, engine="python")

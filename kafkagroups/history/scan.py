@@ -102,8 +102,6 @@ def watch_group(partition: Partition, log: GroupLog, stats: Stats) -> Iterator[F
             return
 
 
-MAX_BYTES_IN_MEMORY = 32 * 2**20
-"""Logs up to this size together are read from the disk once. What needs further readings then reads from memory."""
 RULES = (*load_rules.RULES, find_endless_commits, *group_rules.RULES, *partition_rules.RULES)
 """What is asked about each partition, apart from whether it loads."""
 
@@ -121,9 +119,7 @@ class CountedTopic:
     """
 
     def __init__(self, topic: OpenTopic, by: str = "group", whole: WholeTopic | None = None) -> None:
-        if sum(log.size for log in topic.logs) <= MAX_BYTES_IN_MEMORY:
-            topic = replace(topic, logs=[log.in_memory() for log in topic.logs])
-        self.topic = topic
+        self.topic = topic = topic.in_memory()
         self.by = by
         load = ObservedLoad(topic, lambda log, notes: Observed(topic.dialect, log, notes), whole, follow=native.COUNTS)
         self.groups = load.groups

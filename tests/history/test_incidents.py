@@ -143,7 +143,7 @@ def test_the_offsets_of_a_share_group_that_are_deleted_and_made_again(incidents,
 
 
 def test_a_static_member_is_not_named_with_the_host_of_another_process(incidents, run):
-    """A classic group's record keeps the host of the first process (replaceStaticMember). The second one had another."""
+    """A classic group's record keeps the host of the first process (replaceStaticMember)."""
     _, out, _ = run("timeline", incidents / "fenced", "--group", "fleet-tracker", "--kafka", "3.9.2", "--all")
     replaced = re.findall(r"static member tracker-1 .*? new id", " ".join(out.split()))
     assert len(replaced) == 10 and not any("127.0" in each for each in replaced)

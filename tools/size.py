@@ -20,13 +20,13 @@ PACKAGE = ROOT / "kafkagroups"
 ENGINE = ROOT / "engine" / "src"
 CEILINGS = {
     "(top)": 498,
-    "cli": 2765,
+    "cli": 2732,
     "coordinator": 5033,
     "course": 6649,
     "engine": 2552,
     "groups": 2032,
-    "history": 4918,
-    "html_report": 297,
+    "history": 4840,
+    "html_report": 294,
     "kafka_tools": 406,
     "loading": 1968,
     "log": 2311,

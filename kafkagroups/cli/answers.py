@@ -13,7 +13,7 @@ from typing import Any
 from kafkagroups.cli.options import Options, choose_dialect
 from kafkagroups.cli.output import print_error, print_json, print_text, spinner
 from kafkagroups.errors import ForeignLog, KafkagroupsError, UsageError
-from kafkagroups.history.finding import count_of, describe_count_change, describe_topic, list_names
+from kafkagroups.history.finding import count_of, describe_topic
 from kafkagroups.loading.partition_count import TopicPartitions, has_wildcard, match_groups
 from kafkagroups.log.batches import Damage, Gap
 from kafkagroups.log.folders import open_logs
@@ -179,23 +179,5 @@ def describe_unknown_group(subject: str, group: str, topic: Topic, found: TopicP
 
 
 def print_topic_partitions(topic: TopicPartitions, coordinator: str, group: str | None = None) -> None:
-    for line in describe_topic_partitions(topic, coordinator, group):
+    for line in describe_topic(topic, coordinator, group):
         print_text(line)
-
-
-def describe_topic_partitions(topic: TopicPartitions, coordinator: str, group: str | None = None) -> list[str]:
-    """Return what was assumed about the partition count, whether it was changed, and which partitions are missing.
-
-    There is a line only if the count can change an answer, and if it concerns the group, if there is one.
-    """
-    lines: list[str] = []
-    change = topic.changed
-    if change is not None and group in (None, *change.groups):
-        lines.append(describe_count_change(change, change.groups if group is None else [group]))
-    shared = sorted(name for name in topic.shared_groups if group in (None, name))
-    if coordinator == "classic" and shared:
-        lines.append(
-            "A classic broker answers from the partition that it loads first, here the one with the lowest number. In "
-            f"another order of loading, the answers can change for: {list_names(shared)}."
-        )
-    return [*lines, *describe_topic(topic, coordinator, group)]

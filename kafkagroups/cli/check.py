@@ -26,11 +26,9 @@ The exit code is 1 if a partition fails to load or is damaged, and 3 with
 
 
 def run(args: Options) -> int:
-    def check(topic: Topic) -> Check:
-        return topic.check(to=args.to, to_coordinator=args.to_coordinator)
-
     print_newer(args.to)
-    return answers.answer_each(args, check, _print_verdict, list_problems=_list_problems)
+    target = {"to": args.to, "to_coordinator": args.to_coordinator}
+    return answers.answer_each(args, lambda topic: topic.check(**target), _print_verdict, list_problems=_list_problems)
 
 
 def _list_bad(verdict: Check) -> tuple[list[str], list[str]]:
@@ -59,16 +57,14 @@ def _print_verdict(args: Options, topic: Topic, verdict: Check) -> None:
     lost = count_of(sum(len(partition.groups_lost) for partition in partitions), "group")
     records = count_of(sum(partition.records for partition in partitions), "record")
     seconds = sum(partition.seconds for partition in partitions)
-    treated = "without the damaged bytes" if args.past_damage else "after a recovery has cut the damaged ones"
-    cut = f", {treated}" if damaged else ""
-    lines = [f"{'DAMAGED' if damaged else 'LOADS'}: {topic.path}", f"{broker} loads {all_partitions}{cut}."]
+    lines = [f"{'DAMAGED' if damaged else 'LOADS'}: {topic.path}", f"{broker} loads {all_partitions}."]
     if failed:
         outcome = f"fails to load {len(failed)} of {all_partitions} ({list_names(failed)}); {lost} not loaded"
         if any(partition.start for partition in partitions):
             outcome = "does not start with this log, so no partition is answered"
         lines = [f"FAILS: {topic.path}", f"{broker} {outcome}."]
     if damaged:
-        scope = "also what follows the damage" if args.past_damage else "what is before the damage"
+        scope = "also what follows the damage" if args.past_damage else "what a recovery leaves, before the damage"
         lines.append(f"{_count(damaged, ' damaged')}. The verdict is about {scope}.")
     if len(failed) < len(partitions) and not any(partition.start for partition in partitions):
         wait = "Until then, clients get COORDINATOR_LOAD_IN_PROGRESS."

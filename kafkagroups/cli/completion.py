@@ -54,7 +54,10 @@ def run(args: Options) -> int:
     ]
     for name in COMMANDS:
         names = [option.option_strings[0] for option in options[name]]
-        cases.append(_case(f"{name} {name}", [*_list_words(parsers[name]), *names]))
+        steps = [
+            each for action in parsers[name]._actions if isinstance(action.choices, dict) for each in action.choices
+        ]
+        cases.append(_case(f"{name} {name}", [*steps, *(SHELLS if name == "completion" else ()), *names]))
         cases.append(_case(f"{name} ", names, "*"))
     if args.shell == "zsh":
         print_line("autoload -U +X bashcompinit && bashcompinit")
@@ -73,14 +76,6 @@ def _list_options(parser: Parser) -> Iterator[Any]:
             yield action
         for inner in action.choices.values() if isinstance(action.choices, dict) else ():
             yield from _list_options(inner)
-
-
-def _list_words(parser: Parser) -> Iterator[str]:
-    for action in parser._actions:
-        if isinstance(action.choices, dict):
-            yield from action.choices
-        if action.dest == "shell":
-            yield from SHELLS
 
 
 def _complete_in_fish(command: str, option: Any) -> str:

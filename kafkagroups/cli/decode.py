@@ -9,8 +9,7 @@ import re
 from contextlib import suppress
 from typing import Any
 
-from kafkagroups.cli import options
-from kafkagroups.cli.options import Options, parse_json
+from kafkagroups.cli.options import Options, choose_dialect, convert_lines, list_errors, parse_json
 from kafkagroups.cli.output import print_error, print_json, print_line, print_table
 from kafkagroups.errors import InvalidRecord, UsageError
 from kafkagroups.records.record_json import from_json, parse_hex, to_json
@@ -102,7 +101,7 @@ EXAMPLES = """\
 
 
 def run(args: Options) -> int:
-    dialect = options.choose_dialect(args)
+    dialect = choose_dialect(args)
 
     def decode_row(row: Any) -> dict[str, Any]:
         if not isinstance(row, dict) or "key_hex" not in row:
@@ -115,14 +114,14 @@ def run(args: Options) -> int:
     if args.jsonl == (args.keyhex is not None):  # Both are given, or neither.
         raise UsageError("expected either KEYHEX or --jsonl")
     if args.jsonl:
-        return options.convert_lines(decode_row)
+        return convert_lines(decode_row)
     key, value = _read_arguments(args.keyhex, args.valuehex, dialect)
     try:
         record = decode(key, value, dialect, strict=args.strict)
     except InvalidRecord as error:
         if args.json:
             print_json({"error": str(error)})
-        for line in options.list_errors(error):
+        for line in list_errors(error):
             print_error(line)
         if not args.json and not error.deviations:
             _print_spans(split_before_error(error, key, value, dialect), key, value)

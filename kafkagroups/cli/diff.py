@@ -14,17 +14,10 @@ from kafkagroups.cli import answers
 from kafkagroups.cli.options import Options
 from kafkagroups.cli.output import print_table, print_text
 from kafkagroups.errors import UsageError
-from kafkagroups.history.finding import count_of, describe_time, list_names, name_record
-from kafkagroups.history.replicas import (
-    Change,
-    Healing,
-    Replicas,
-    Truncation,
-    compare_moments,
-    describe_answer,
-    describe_difference,
-)
-from kafkagroups.log.fork import Branch, Fork
+from kafkagroups.history import replicas
+from kafkagroups.history.finding import count_of, describe_time, describe_topic, list_names, name_record
+from kafkagroups.history.replicas import Change, Healing, Replicas, describe_answer, describe_difference
+from kafkagroups.log.fork import Branch
 from kafkagroups.log.segments import Stop
 from kafkagroups.records.releases import rules_to_json
 from kafkagroups.topic import Topic
@@ -61,7 +54,7 @@ def run(args: Options) -> int:
             a, b = (replace(first, coordinator=name, kafka=None).load(**stop) for name in ("classic", "new"))
         elif compares_moments:
             a, b = (first.load(**each) for each in ({"until": args.since, "until_time": args.since_time}, stop))
-            return compare_moments(first.open(Stop(args.until, args.until_time)), a, b)
+            return replicas.compare_moments(first.open(Stop(args.until, args.until_time)), a, b)
         else:
             a, b = (side.load(**stop) for side in (first, *others))
         return Replicas(a, b, diff(a, b), of="")
@@ -95,7 +88,7 @@ def print_comparison(result: Replicas) -> None:
         moment = ", the earlier moment" if name == "a" and result.of == "moments" else ""
         print_text(f"{name}: {side.path}{moment}, {side.coordinator} coordinator of Kafka {side.kafka}")
     changes = [each for number, found in result.changes.items() if number not in result.forks for each in found]
-    for partition, fork in result.forks.items():
+    for partition in result.forks:
         damages = {name: side.partitions[partition].damage for name, side in sides.items()}
         hiding = {name: damage for name, damage in damages.items() if damage and damage.readable_batches_after != 0}
         # Batches behind damage are not compared, so the files do not say which replica is the newer one.
@@ -103,7 +96,7 @@ def print_comparison(result: Replicas) -> None:
             scope = "It is compared only up to there, and what follows may be newer than the other replica."
             answers.print_damage(f"{answers.name_partition(partition)}: {name}", damage, scope)
         if not hiding:
-            _print_fork(partition, fork, result.truncations[partition])
+            _print_fork(partition, result)
             changes += result.changes.get(partition, [])
     if result.topic_ids is not None and result.is_created_again:
         print_text(
@@ -116,9 +109,7 @@ def print_comparison(result: Replicas) -> None:
         print_text("No group, no offset and no pending commit differs.")
     for table in ("offsets", "pending", "groups"):
         _print_differences(table, [change for change in changes if change.table == table], result)
-    lines = {
-        name: answers.describe_topic_partitions(side.topic_partitions, side.coordinator) for name, side in sides.items()
-    }
+    lines = {name: [*describe_topic(side.topic_partitions, side.coordinator)] for name, side in sides.items()}
     if any(change.healing is Healing.KEPT for change in changes):
         print_text(
             "What only one replica still has can have been deleted. Then the cleaner of the other one had removed the "
@@ -134,7 +125,7 @@ def print_comparison(result: Replicas) -> None:
 
 def _print_differences(table: str, changes: list[Change], result: Replicas) -> None:
     change_of = {(change.group, change.key): change for change in changes}
-    pairs = {key: [change.a, change.b] for key, change in change_of.items() if change.healing is Healing.SAME}
+    pairs = {key: [change.older, change.newer] for key, change in change_of.items() if change.healing is Healing.SAME}
     for group_id, found in result.differences[table].items():
         pairs |= {(group_id, key): pair for key, pair in (found if isinstance(found, dict) else {"": found}).items()}
     rows = []
@@ -144,7 +135,7 @@ def _print_differences(table: str, changes: list[Change], result: Replicas) -> N
         if change is not None and change.healing is Healing.SAME:
             what = f"{describe_answer(table, pair[0])} on both, {describe_answer(table, change.before)} before the fork"
         what += _describe_deletions(result, group_id, key, pair) if table == "offsets" else ""
-        rows.append((group_id, key, what, _describe_healing(change) if change else ""))
+        rows.append((group_id, key, what, _describe_healing(change, result) if change else ""))
     title = {"offsets": "committed", "pending": "pending", "groups": ""}[table]
     print_table(("group", title, "a → b", "after the fork" if result.forks else "records"), sorted(rows))
 
@@ -169,46 +160,53 @@ def _print_other_partitions(result: Replicas) -> None:
         print_text("The replicas have no fork: apart from cleaning, they are the same as far as they were read.")
 
 
-def _describe_healing(change: Change) -> str:
-    newer = change.newer
+def _describe_healing(change: Change, result: Replicas) -> str:
+    topic = _describe_topic(change, result)
+    newer = change.newer_name
     older = _OTHER[newer]
-    newer_value, older_value = (getattr(change, name) for name in (newer, older))
     if change.healing is Healing.SAME:
-        return f"the same on a and b{_describe_start(change, older_value)}"
+        return f"the same on a and b{_describe_start(change, topic)}"
     if change.healing is Healing.BACK:
-        what = "has members" if change.table == "groups" else f"committed it again{_list_records(newer_value, ' ({})')}"
+        records = _list_records(change.newer, " ({})")
+        what = "has members" if change.table == "groups" else f"committed it again{records}"
         return f"back: {older} deleted it, and {newer} {what}"
     if change.healing is Healing.KEPT:
-        side = newer if newer_value else older
-        who = "one" if newer_value and older_value else f"only {side}"
-        return f"{who} still has {_list_records(newer_value or older_value, '{}') or 'records of it'}"
+        side = newer if change.newer else older
+        who = "one" if change.newer and change.older else f"only {side}"
+        return f"{who} still has {_list_records(change.newer or change.older, '{}') or 'records of it'}"
     if change.is_healed:
-        place = " deleted" if newer_value is None else _list_records(newer_value, " {}")
+        place = " deleted" if change.newer is None else _list_records(change.newer, " {}")
         what = f"new{place and ':'}" if change.healing is Healing.NEW else f"healed{place and ', now'}"
-        return f"{what}{place} on {newer}{_describe_start(change, older_value)}"
+        return f"{what}{place} on {newer}{_describe_start(change, topic)}"
+    if change.healing is Healing.FORKED:
+        return f"lost: {newer} is at other records{_list_records(change.newer, ' ({})')}{topic}"
     if change.healing is Healing.BEHIND:
-        return f"lost: {newer} is behind{_list_records(newer_value, ' ({})')}{_describe_topic(change, older_value)}"
-    if older_value is not None:
-        verb = "changed" if change.table == "groups" and newer_value else "has"
-        return f"lost: only {older} {verb} it{_list_records(older_value, ' ({})')}"
+        return f"lost: {newer} is behind{_list_records(change.newer, ' ({})')}{topic}"
+    if change.older is not None:
+        verb = "changed" if change.table == "groups" and change.newer else "has"
+        return f"lost: only {older} {verb} it{_list_records(change.older, ' ({})')}"
     return f"lost: only {older} {'ended the transaction' if change.table == 'pending' else 'deleted it'}"
 
 
-def _describe_start(change: Change, older: Any) -> str:
+def _describe_start(change: Change, topic: str) -> str:
     if change.table != "offsets" or change.healing is Healing.NEW:
         return ""
     if not change.before:
         return ", which had no offset at the fork: after a restart, a consumer began where auto.offset.reset says"
     start = change.before["offset"]
-    count = older["offset"] - start if older else 0
+    count = change.older["offset"] - start if change.older else 0
     twice = f": if its consumer restarted, it read {count} twice" if count > 0 else ""
-    return f", {start} at the fork{_describe_topic(change, older) or twice}"
+    return f", {start} at the fork{topic or twice}"
 
 
-def _describe_topic(change: Change, older: Any) -> str:
-    """Say if the same offset can stand for another record on the newer replica."""
-    newer = getattr(change, change.newer)
-    is_new = older and newer and -1 < older["leader_epoch"] < newer["leader_epoch"]
+def _describe_topic(change: Change, result: Replicas) -> str:
+    """Say if the same offset stands for another record on the newer replica, or can do so."""
+    if change.table != "offsets" or not change.older or not change.newer:
+        return ""
+    if fork := result.topic_forks.get(change.key):
+        epochs = f"leader epoch {fork.epoch} on {fork.side}, and at most {fork.other} on {_OTHER[fork.side]}"
+        return f"; the topic forks, too: its record {fork.record} has {epochs}"
+    is_new = -1 < change.older["leader_epoch"] < change.newer["leader_epoch"]
     return "; the topic has a new leader, too" if is_new else ""
 
 
@@ -218,7 +216,9 @@ def _list_records(value: Any, form: str) -> str:
     return form.format(f"record {', '.join(offsets)}") if offsets else ""
 
 
-def _print_fork(partition: int | None, fork: Fork, truncation: Truncation) -> None:
+def _print_fork(partition: int | None, result: Replicas) -> None:
+    fork = result.forks[partition]
+    truncation = result.truncations[partition]
     branches = {"a": fork.a, "b": fork.b}
     longer = [name for name, branch in branches.items() if branch.only] or ["b"]
     place = f"the replicas fork at offset {fork.offset}. Up to there, their records agree"

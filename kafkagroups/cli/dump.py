@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
-from functools import partial
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from kafkagroups.cli import answers
@@ -61,13 +60,11 @@ EXAMPLES = """\
 
 def _find_wanted(args: Options) -> dict[str, object]:
     wanted = {name: getattr(args, name) for name in ("group", "topic", "partition")}
-    wanted |= {"tombstones": args.tombstones or None, "type": _parse_type(args.type)}
+    wanted |= {"tombstones": args.tombstones or None, "type": None if args.type is None else _parse_type(args.type)}
     return {name: value for name, value in wanted.items() if value is not None}
 
 
-def _parse_type(text: str | None) -> int | None:
-    if text is None:
-        return None
+def _parse_type(text: str) -> int:
     number_by_name = {record_type.name: record_type.id for record_type in RECORD_TYPES.values()}
     try:
         return number_by_name[text] if text in number_by_name else parse_whole_number(text)
@@ -93,22 +90,20 @@ def _decode_members(record: Record, value: dict[str, Any] | None) -> None:
 
 
 def run(args: Options) -> int:
-    errors: list[str] = []
     record_range = RecordRange(vars(args)["from"], args.since_time, Stop(args.until, args.until_time))
     topics = answers.open_topics(args)
-    wanted = _find_wanted(args)
-    printer = _Printer(args, topics[0].dialect, record_range, wanted, errors)
-    print_log: Callable[[Log], None] = printer.print
+    printer = _Printer(args, topics[0].dialect, record_range, _find_wanted(args))
+    print_log = printer.print
     if args.format != "text":
         if args.past_damage:
             reason = "Kafka's tool ends at the damage"
             raise UsageError(f"--past-damage cannot be used with --format {args.format}: {reason}")
-        if args.json or wanted:
+        if args.json or printer.wanted:
             raise UsageError(
                 f"--format {args.format} prints text of all groups and types: of the options that select, it takes "
                 "only --from, --since-time, --until and --until-time, and it does not take --json"
             )
-        print_log = partial(_print_as_tool, args, record_range, errors)
+        print_log = printer.print_with_tool
     status = 0
     for topic in topics:
         try:
@@ -123,25 +118,12 @@ def run(args: Options) -> int:
             sys.stdout.flush()
             print_error(f"Kafka's own tool fails at this point: {error}")
             return max(status, 1)
-    if wanted and not (printer.has_printed or args.json or status):
+    if printer.wanted and not (printer.has_printed or args.json or status):
         print_line("No record is selected.")
+    errors = printer.errors
     if len(errors) > 1:
         errors = [f"{errors[0]} (and {len(errors) - 1} more)"]
     return max(status, answers.print_problems(errors))
-
-
-def _print_as_tool(args: Options, record_range: RecordRange, errors: list[str], log: Log) -> None:
-    version = parse_release(args.kafka or NEWEST_TOOL)
-    notes = Notes()
-    texts = formatters.format_lines(log, version, record_range, notes)
-    if args.format == "dump-log":
-        texts = dump_log.dump(log, version, record_range)
-    try:
-        for text in texts:
-            print_as_tool(text)
-        errors += [str(notes.damage)] if notes.damage else []
-    except BatchTooLarge as error:
-        errors.append(str(error))
 
 
 @dataclass
@@ -150,8 +132,21 @@ class _Printer:
     dialect: Dialect
     range: RecordRange
     wanted: dict[str, object]
-    errors: list[str]
+    errors: list[str] = field(default_factory=list)
     has_printed: bool = False
+
+    def print_with_tool(self, log: Log) -> None:
+        version = parse_release(self.args.kafka or NEWEST_TOOL)
+        notes = Notes()
+        texts = formatters.format_lines(log, version, self.range, notes)
+        if self.args.format == "dump-log":
+            texts = dump_log.dump(log, version, self.range)
+        try:
+            for text in texts:
+                print_as_tool(text)
+            self.errors += [str(notes.damage)] if notes.damage else []
+        except BatchTooLarge as error:
+            self.errors.append(str(error))
 
     def print(self, log: Log) -> None:
         self._log = log

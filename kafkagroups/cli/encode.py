@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from contextlib import suppress
 from typing import Any
 
@@ -28,7 +27,7 @@ def run(args: Options) -> int:
     if args.kafka is not None:
         parse_writer(args.kafka)  # Raises UsageError for a wrong version, before the first line is read.
         print_newer(args.kafka)
-    return convert_lines(functools.partial(_encode_row, kafka=args.kafka))
+    return convert_lines(lambda row: _encode_row(row, args.kafka))
 
 
 def _encode_row(row: Any, kafka: str | None) -> dict[str, Any]:

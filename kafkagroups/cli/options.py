@@ -101,7 +101,7 @@ class Parser(argparse.ArgumentParser):
                 section = self.add_argument_group(form[:-1])
                 continue
             if not help_text:
-                form, help_text = _find_shared(form)
+                form, help_text = _SHARED[form]
             names, found = _read_form(form, help_text)
             if action is not None:
                 found |= {"action": action, "nargs": 0 if "action" in found else None}
@@ -130,9 +130,7 @@ def _split_arguments(arguments: str) -> Iterator[tuple[str, str]]:
             yield from ((name, "") for name in form.split())
 
 
-def _find_shared(form: str) -> tuple[str, str]:
-    shared = {re.split("[! ]", form)[0]: (form, help_text) for form, help_text in _split_arguments(SHARED)}
-    return shared[form]
+_SHARED = {re.split("[! ]", form)[0]: (form, help_text) for form, help_text in _split_arguments(SHARED)}
 
 
 def _read_form(form: str, help_text: str) -> tuple[list[str], dict[str, Any]]:

@@ -64,7 +64,7 @@ def _print_stats(args: Options, topic: Topic, statistics: stats.Stats) -> None:
     if statistics.unwatched:
         names = list_names(statistics.unwatched)
         print_text(f"Too many records to look for storms, skips and second writers (kafkagroups timeline): {names}.")
-    _print_moved_offsets(topic, statistics.moved_offsets, top)
+    _print_moved_offsets(statistics.moved_offsets, top)
     live = {number: f"{part.live_bytes / part.bytes:.0%}" if part.bytes else None for number, part in largest}
     print_table(
         ("part.", "segm.", "batches", "records", "bytes", "live", "tombst.", "newest time (UTC)"),
@@ -97,7 +97,7 @@ def _print_stats(args: Options, topic: Topic, statistics: stats.Stats) -> None:
     answers.print_topic_partitions(replace(statistics.topic_partitions, changed=None), topic.dialect.coordinator)
 
 
-def _print_moved_offsets(topic: Topic, moved: list[dict[str, Any]], top: int) -> None:
+def _print_moved_offsets(moved: list[dict[str, Any]], top: int) -> None:
     print_table(
         ("group", "topic-partition", "old position", "new position", "newest"),
         [list(each.values()) for each in sorted(moved, key=lambda each: each["newest"] != "old")[:top]],

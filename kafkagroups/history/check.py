@@ -36,7 +36,6 @@ from kafkagroups.errors import UsageError
 from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.replay import LogKeys, read_keys
 from kafkagroups.history.finding import CHECKED_KINDS, REMEDIES, Finding, count_of, list_names, sort_findings
-from kafkagroups.history.passes import refuse_foreign_log
 from kafkagroups.history.replicas import describe_difference, is_same, list_pairs
 from kafkagroups.history.scan import CountedTopic
 from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, Stats
@@ -49,7 +48,6 @@ from kafkagroups.records import releases as versions
 from kafkagroups.records.releases import LARGE_DECOMPRESSED_RECORD, READ_TYPES, REFUSALS, Dialect, dialect
 
 _ASSIGNOR_FIELDS = ("protocol", "assignor")
-_EPOCH_FIELDS = ("group_epoch", "assignment_epoch")
 _KEEP_OFFSETS = (
     "Before the change, save the group's offsets (kafkagroups rescue plan PATH --group GROUP), and set them again if "
     "they are still needed."
@@ -187,21 +185,16 @@ def choose_target(rules: Dialect, kafka: str | None, coordinator: str | None) ->
         if coordinator is not None:
             raise UsageError("a coordinator to change to needs the Kafka version to change to")
         return None
-    if coordinator is None:
+    end = versions.FIRST_WITHOUT_CLASSIC_COORDINATOR
+    has_both = versions.FIRST_WITH_NEW_COORDINATOR <= versions.parse_newest_patch(kafka) < end
+    if coordinator is None and has_both and versions.parse_newest_patch(rules.kafka) < end:
         coordinator = rules.coordinator
-        version = versions.parse_newest_patch(kafka)
-        has_only_new = versions.parse_newest_patch(rules.kafka) >= versions.FIRST_WITHOUT_CLASSIC_COORDINATOR
-        if version >= versions.FIRST_WITHOUT_CLASSIC_COORDINATOR:
-            coordinator = "new"
-        elif has_only_new or version < versions.FIRST_WITH_NEW_COORDINATOR:
-            coordinator = "classic"
     return dialect(coordinator, kafka)
 
 
 def check_logs(topic: OpenTopic, target: Dialect | None = None) -> Check:
     """Return the verdict about a topic. `target` is the dialect after an upgrade, if another release is judged."""
     counted = CountedTopic(replace(topic, dialect=target or topic.dialect))
-    refuse_foreign_log(counted.topic, counted.groups.partitions_of)
     check = judge(counted, counted.sum_stats(watches_groups=False))
     if target is None:
         return check
@@ -212,7 +205,6 @@ def check_logs(topic: OpenTopic, target: Dialect | None = None) -> Check:
 
 
 def judge(counted: CountedTopic, stats: Stats) -> Check:
-    dialect = counted.topic.dialect
     findings = [finding for finding in stats.findings if finding.kind in CHECKED_KINDS]
     checks = {}
     for log in counted.topic.logs:
@@ -221,7 +213,7 @@ def judge(counted: CountedTopic, stats: Stats) -> Check:
         outcome = (loaded.error, loaded.record_offset, loaded.damage)
         sizes = (loaded.records, log.size, loaded.records / RECORDS_LOADED_PER_SECOND)
         checks[number] = PartitionCheck(*outcome, *sizes, stats.groups_lost[number], loaded.start, loaded.gaps)
-    return Check(counted.topic.path, dialect, None, checks, sort_findings(findings), counted.topic_partitions)
+    return Check(counted.topic.path, counted.topic.dialect, None, checks, findings, counted.topic_partitions)
 
 
 @dataclass(frozen=True)
@@ -240,18 +232,16 @@ class Change(Finding):
         return fields | {"from": self.before, "to": self.after}
 
 
-def find_changes(topic: OpenTopic, target: Dialect, before: Groups, after: Groups) -> list[Finding]:
-    """Return what changes if a coordinator with other rules loads a topic. `before` and `after` are the two loads."""
-    findings: list[Finding] = []
+def find_changes(topic: OpenTopic, target: Dialect, before: Groups, after: Groups) -> Iterator[Finding]:
+    """Yield what changes if a coordinator with other rules loads a topic. `before` and `after` are the two loads."""
     for log in topic.logs:
         loaded = before.partitions[log.partition]
         if loaded.error is not None:
             what = f"Already Kafka {before.kafka}, before the change, cannot load the partition: {loaded.error}."
-            findings.append(Finding.make(log.partition, loaded.record_offset, "load_failure", what))
+            yield Finding.make(log.partition, loaded.record_offset, "load_failure", what)
         if after.partitions[log.partition].error is None:
-            findings += _find_skipped(log, before, topic.dialect, target)
-    findings += _find_differences(before, after)
-    return findings
+            yield from _find_skipped(log, before, topic.dialect, target)
+    yield from _find_differences(before, after)
 
 
 def find_lost_fixes(old_rules: Dialect, new_rules: Dialect) -> list[str]:
@@ -306,7 +296,8 @@ def _find_differences(before: Groups, after: Groups) -> Iterator[Finding]:
     """Yield a finding for each answer that differs. Groups of partitions that one release cannot load are left out."""
     failed = {*before.failed, *after.failed}
     for table, group_id, name, (old, new) in list_pairs(before, after):
-        partition = _find_partition(group_id, before, after)
+        found = (groups.groups.get(group_id) or groups.orphans.get(group_id) for groups in (before, after))
+        partition = next((parts.partition for parts in found if parts is not None), None)
         if partition in failed and not (group_id in before and group_id in after):
             continue
         differs = not is_same(table, old, new) or (table == "groups" and _has_other_epochs(old, new))
@@ -338,7 +329,7 @@ def _choose_remedy(table: str, old: Any, new: Any) -> str:
 def _has_other_epochs(old: Any, new: Any) -> bool:
     """A broker answers UNKNOWN_SERVER_ERROR about a streams group without a topology, so nobody sees its epochs."""
     is_described = old["type"] != "streams" or old["topology"] is not None
-    return is_described and any(old.get(field) != new.get(field) for field in _EPOCH_FIELDS)
+    return is_described and any(old.get(field) != new.get(field) for field in ("group_epoch", "assignment_epoch"))
 
 
 def _is_new_assignor_name(table: str, old: Any, new: Any) -> bool:
@@ -347,8 +338,3 @@ def _is_new_assignor_name(table: str, old: Any, new: Any) -> bool:
         return False
     is_without = None in (old["protocol"], new["protocol"])
     return is_without and bool(old | dict.fromkeys(_ASSIGNOR_FIELDS) == new | dict.fromkeys(_ASSIGNOR_FIELDS))
-
-
-def _find_partition(group_id: str, before: Groups, after: Groups) -> int | None:
-    found = (groups.groups.get(group_id) or groups.orphans.get(group_id) for groups in (before, after))
-    return next((parts.partition for parts in found if parts is not None), None)

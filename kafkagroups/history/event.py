@@ -6,11 +6,11 @@ often commits the same offset again. A position that stands still can have no ne
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.group import CONSUMER
@@ -200,19 +200,28 @@ def event_json(event: Event) -> dict[str, Any]:
     return content | {"topic_partition": event.topic_partition and str(event.topic_partition)}
 
 
+T = TypeVar("T")
 SKIPS_TOGETHER_MS = 60_000
 """Skips of several partitions within this time are one act: of a tool, or of consumers that began at the end."""
 
 
+def split_runs(items: Iterable[T], begins_run: Callable[[T, list[T]], bool]) -> list[list[T]]:
+    """Return the runs of some items. `begins_run` says whether an item does not belong to the run before it."""
+    runs: list[list[T]] = []
+    for item in items:
+        if not runs or begins_run(item, runs[-1]):
+            runs.append([])
+        runs[-1].append(item)
+    return runs
+
+
 def join_skips(events: Iterable[Event]) -> list[list[Event]]:
     """Return the skips that belong together, in their order. The other events are left out."""
-    parts: list[list[Event]] = []
-    for event in events:
-        if event.event == "skip":
-            if not parts or (event.timestamp_ms or 0) - (parts[-1][0].timestamp_ms or 0) > SKIPS_TOGETHER_MS:
-                parts.append([])
-            parts[-1].append(event)
-    return parts
+
+    def is_apart(skip: Event, others: list[Event]) -> bool:
+        return (skip.timestamp_ms or 0) - (others[0].timestamp_ms or 0) > SKIPS_TOGETHER_MS
+
+    return split_runs((event for event in events if event.event == "skip"), is_apart)
 
 
 def describe_skips(skips: Sequence[Event]) -> str:

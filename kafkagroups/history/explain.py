@@ -26,8 +26,9 @@ from kafkagroups.history.event import sort_rewound
 from kafkagroups.history.fates import RecordFate, history_json
 from kafkagroups.history.group_events import EPOCHS
 from kafkagroups.history.group_log import GroupHistory, GroupLog, GroupRecord, describe_conflict, load_group_logs
+from kafkagroups.history.offset_events import PartitionHistory
 from kafkagroups.history.passes import refuse_foreign_log
-from kafkagroups.history.timeline import PartitionHistory, Question, build_history
+from kafkagroups.history.timeline import Question, build_history
 from kafkagroups.loading.groups import Groups, description_json, group_json, offset_json, offsets_json, orphan_json
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.partition_count import has_wildcard, match_groups
@@ -39,26 +40,27 @@ _SHOWN_EVENTS = ("generation", "empty", "epoch", "deleted", "expired", "offset_d
 """The events whose sentence does not repeat the columns. That of a rewind is shown at the commit, not at the marker."""
 
 
-def add_details(group_log: GroupLog, retention_ms: int | None = None) -> dict[int | None, PartitionHistory]:
+def add_details(groups: Groups, group_log: GroupLog, retention_ms: int | None) -> dict[int | None, PartitionHistory]:
     """Set what only `explain` sets in the records of a settled log, and `why` before a tombstone.
 
-    `retention_ms` is the broker's offsets.retention.minutes. Return the history of the group in each partition.
+    `groups` is the load, and `retention_ms` is the broker's offsets.retention.minutes. Return the history of the group
+    in each partition.
     """
     histories: dict[int | None, PartitionHistory] = {}
     for partition, run in groupby(group_log, key=attrgetter("partition")):
         entries = list(run)
-        history = build_history(group_log, partition, start_offset=0, retention_ms=retention_ms)
+        history = build_history(group_log, partition, groups.partitions[partition], retention_ms)
         histories[partition] = history
         sentences: dict[int, list[str]] = {}
         for event in history.events:
             if event.event in _SHOWN_EVENTS:
                 sentences.setdefault(event.offset, []).append(event.what)
         contents = read_group_records(group_log, history)
+        for key, position in history.positions.items():
+            if position.is_of_old_topic:
+                what = f"{key}: {position.now} was a position in the topic before, with another id."
+                history.committed[key].entry.what = what
         for entry in entries:
-            if entry.committed is not None and not entry.is_unreadable:
-                position = history.positions.get(entry.key) if entry.key else None
-                if position is not None and position.is_of_old_topic and position.record == entry.offset:
-                    entry.what = f"{entry.key}: {position.now} was a position in the topic before, with another id."
             if entry.fate in (Fate.IGNORED, Fate.MARKER):
                 continue
             entry.what = " ".join(sentences.get(entry.offset, ())) or entry.what
@@ -257,7 +259,7 @@ def explain_matching(topic: OpenTopic, pattern: str, question: Question) -> list
 
 def explain_log(groups: Groups, group_log: GroupLog, question: Question) -> Explanation:
     entries = list(group_log)
-    histories = add_details(group_log, question.retention_ms)
+    histories = add_details(groups, group_log, question.retention_ms)
     result = Explanation(**group_log.begin_history(groups), partitions=groups.partitions)
     result.record_partitions = frozenset(entry.partition for entry in entries)
     failed = {number: reason for number, reason in groups.failed.items() if number in result.record_partitions}

@@ -23,16 +23,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from kafkagroups.errors import BadBytes, InvalidLog
 from kafkagroups.groups import replay as readable
 from kafkagroups.groups.modern_group import AnyGroup
-from kafkagroups.groups.offsets import (
-    GROUP_ENDING_TYPES,
-    Fate,
-    GroupKey,
-    NewestValues,
-    Observer,
-    Orphan,
-    StoredOffset,
-    TopicPartition,
-)
+from kafkagroups.groups.offsets import Fate, GroupKey, NewestValues, Observer, Orphan, StoredOffset, TopicPartition
 from kafkagroups.groups.replay import CountBytes, LogKeys, Shard
 from kafkagroups.history.event import Cause
 from kafkagroups.history.finding import time_or_none
@@ -275,7 +266,7 @@ class Fates(Observer):
             newest_values.put(key, self._current, offset)
             return
         newest_values.delete(key, offset)
-        if key.record_type in GROUP_ENDING_TYPES and was_known and not is_known:
+        if was_known and not is_known:
             self._tombstone_by_group[self.partition, group_id] = offset
 
     def decide(self, entry: RecordFate, fate: Fate, by: int, has_same_key: bool = True) -> None:

@@ -72,11 +72,21 @@ def describe_count_change(change: PartitionCountChange, groups: Sequence[str]) -
 
 
 def describe_topic(topic: TopicPartitions, coordinator: str, group: str | None = None) -> Iterator[str]:
-    """Yield what was assumed about the partition count, what does not fit to it, and which partitions are missing.
+    """Yield whether the partition count was changed, what was assumed about it, and which partitions are missing.
 
-    Something was assumed if the caller did not give the count, and if this can change the answers for groups (or for
-    `group`). The classic coordinator has one cache, so there the count changes no answer.
+    There is a line only if the count can change an answer, and if it concerns the `group`, if there is one. Something
+    was assumed if the caller did not give the count. The classic coordinator has one cache, so there only the order in
+    which the partitions are loaded changes an answer.
     """
+    change = topic.changed
+    if change is not None and group in (None, *change.groups):
+        yield describe_count_change(change, change.groups if group is None else [group])
+    shared = sorted(name for name in topic.shared_groups if group in (None, name))
+    if coordinator == "classic" and shared:
+        yield (
+            "A classic broker answers from the partition that it loads first, here the one with the lowest number. In "
+            f"another order of loading, the answers can change for: {list_names(shared)}."
+        )
     affected = {*topic.shared_groups, *topic.misplaced_groups} if coordinator == "new" else set()
     names = list_names(sorted(affected if group is None else affected & {group}))
     if names and topic.origin == "folder":

@@ -2,7 +2,7 @@
 
 A classic group has one record (type 2) for each generation. Of a consumer, share or streams group, one request of a
 member writes several records, and one event stands for all of them. A batch can contain the records of several
-requests; their order tells where those of the next one begin (`split_requests`).
+requests; their order tells where those of the next one begin (`_begins_request`).
 
 If a group of one type becomes a group of another type, the tombstone of the old group and the first record of the new
 one are in one batch, and the tombstone does not delete the group.
@@ -20,7 +20,7 @@ from kafkagroups.errors import BadBytes
 from kafkagroups.groups.group import CONSUMER
 from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.offsets import CLASSIC_GROUP_TYPE, TopicPartition
-from kafkagroups.history.event import Event, Member, read_member
+from kafkagroups.history.event import Event, Member, read_member, split_runs
 from kafkagroups.history.finding import LISTED_NAMES, count_of, list_groups, list_names, time_or_none
 from kafkagroups.history.group_log import GroupRecord, Marker
 from kafkagroups.loading.load import OpenTopic
@@ -200,16 +200,6 @@ def _describe_share_offsets(old: Any, new: Any) -> list[str]:
     return [f"the offsets of {list_groups(topics)} are {what}" for what, topics in changes.items() if topics]
 
 
-def split_requests(records: list[GroupRecord]) -> list[list[GroupRecord]]:
-    """Split the group records of one batch into those of each request."""
-    requests: list[list[GroupRecord]] = []
-    for group_record in records:
-        if not requests or _begins_request(group_record, requests[-1]):
-            requests.append([])
-        requests[-1].append(group_record)
-    return requests
-
-
 def _begins_request(group_record: GroupRecord, request: list[GroupRecord]) -> bool:
     """Return whether a record belongs to another request than the records before it.
 
@@ -222,10 +212,9 @@ def _begins_request(group_record: GroupRecord, request: list[GroupRecord]) -> bo
         return True
     has_assignment_tombstone = record.value is None and record.type in (*TARGETS, *CURRENT_ASSIGNMENTS)
     has_new_epoch = record.value is not None and record.type in EPOCHS
-    if not (record.type in MEMBERS or has_assignment_tombstone or has_new_epoch):
-        return False
+    begins = record.type in MEMBERS or has_assignment_tombstone or has_new_epoch
     after_members = (*EPOCHS, *TARGETS, *TARGET_EPOCHS, *CURRENT_ASSIGNMENTS)
-    return any(each.type in after_members and each.value is not None for each in request)
+    return begins and any(each.type in after_members and each.value is not None for each in request)
 
 
 def converts(tombstone: GroupRecord, following: GroupRecord) -> bool:
@@ -279,9 +268,8 @@ class Turnover(NamedTuple):
 NOBODY = Turnover((), ())
 
 
-def describe_changed(old: Mapping[str, Member], new: Mapping[str, Member]) -> list[str]:
+def describe_changed(old: Mapping[str, Member], new: Mapping[str, Member]) -> Iterator[str]:
     """What changed in the subscriptions of the members that both contain."""
-    texts = []
     for member_id, member in new.items():
         before = old.get(member_id)
         if before is None or before.topics is None or member.topics is None:
@@ -293,8 +281,7 @@ def describe_changed(old: Mapping[str, Member], new: Mapping[str, Member]) -> li
         if (before.pattern or None) != (member.pattern or None):
             parts.append(f"now subscribes to the pattern {member.pattern}" if member.pattern else "has no pattern")
         if parts:
-            texts.append(f"{member.name} {' and '.join(parts)}")
-    return texts
+            yield f"{member.name} {' and '.join(parts)}"
 
 
 class GroupEvents:
@@ -326,7 +313,7 @@ class GroupEvents:
         """The ids of the members of which the log had a member record before."""
 
     def apply(self, records: list[GroupRecord]) -> Iterator[Event]:
-        requests = split_requests(records)
+        requests = split_runs(records, _begins_request)
         for request, following in zip(requests, [*requests[1:], []], strict=True):
             last = request[-1]
             is_first = not self._has_generation
@@ -433,7 +420,9 @@ class GroupEvents:
     def _describe_replaced(self, old_members: Mapping[str, Member], joined: Ids, left: Ids) -> str:
         old_by_instance = {old_members[m].instance_id: old_members[m] for m in left if m in old_members}
         members = [self.state.members[member_id] for member_id in joined]
-        names = list_names([f"{member.instance_id}{member.host_text}" for member in members])
+        # The record of a classic group keeps the client id and the host of the first process (replaceStaticMember).
+        has_host = self.state.type != "classic"
+        names = list_names([f"{member.instance_id}{member.host_text if has_host else ''}" for member in members])
         texts = [f"static member {names} has a new id"]
         for member in members[:LISTED_NAMES]:
             settings = member.describe_changes(old_by_instance[member.instance_id])
@@ -498,9 +487,8 @@ class GroupEvents:
         parts = list(filter(None, texts))
         if not parts:
             parts = [f"{names([member_id])[0]} is at epoch {epoch}" for member_id, epoch in change.epochs.items()]
-        number: int | str = "unknown" if self.has_hole else "not yet known"
-        if self.state.generation is not None:
-            number = self.state.generation
+        unknown = "unknown" if self.has_hole else "not yet known"
+        number = unknown if self.state.generation is None else self.state.generation
         is_told = is_new or old_members or self.state.type == "consumer"
         of_type = "" if is_told else f" of a {self.state.type} group"
         return f"Epoch {number}{of_type}: {', '.join(parts)}." if parts else f"Epoch {number}{of_type}."
@@ -551,7 +539,7 @@ class GroupEvents:
 
     def _describe_subscriptions(self, old: GroupState, record_offset: int) -> list[str]:
         lost = self.state.note_subscriptions(old, record_offset)
-        changed = _limit(describe_changed(old.members, self.state.members), "with other topics")
+        changed = _limit([*describe_changed(old.members, self.state.members)], "with other topics")
         return [*changed, f"no member subscribes to {list_names(lost)} any longer"] if lost else changed
 
     def make_event(self, at: Place, name: str, what: str, who: Turnover = NOBODY, **fields: Any) -> Event:

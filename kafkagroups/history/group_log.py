@@ -259,7 +259,6 @@ class GroupLogs(Fates):
     def __init__(self, dialect: Dialect, logs: Mapping[str, GroupLog]) -> None:
         super().__init__(dialect, logs)
         self._logs = logs
-        self._key_parts = {_encode(group) for group in logs}
         self._gaps = OffsetGaps()
         self._holes: list[Hole] = []
         """The holes of the partition; `missing` counts those before, too."""
@@ -366,26 +365,19 @@ class GroupLogs(Fates):
         """
         keeps_first = self.dialect.coordinator == "classic"
 
-        def is_wanted(key: bytes) -> bool:
-            return key[2 : 4 + int.from_bytes(key[2:4], "big")] in self._key_parts
-
         def parse_records(_: Batch) -> tuple[LogRecord, ...]:
             return tuple(
                 record
                 for index, record in enumerate(batch.records)
-                if (keeps_first and index == 0) or is_wanted(record.key or b"")
+                if (keeps_first and index == 0) or _read_group(record.key or b"") in self._logs
             )
 
         return replace(batch, parse_records=parse_records)
 
 
-def _encode(group: str) -> bytes:
-    encoded_id = group.encode("utf-8", "replace")  # Half of a surrogate pair becomes another character.
-    return (len(encoded_id) % 2**16).to_bytes(2, "big") + encoded_id  # No key has room for a longer id.
-
-
-_REPLACEMENT_CHARACTER = "\ufffd"
-"""Java's text for bytes that are not UTF-8. So different bytes can be the same group id."""
+def _read_group(key: bytes) -> str:
+    """Return the group id in a key. What is no UTF-8 gives an id that no log has (`_has_one_encoding`)."""
+    return key[4 : 4 + int.from_bytes(key[2:4], "big")].decode("utf-8", "replace")
 
 
 def load_group_logs(
@@ -396,6 +388,7 @@ def load_group_logs(
     `whole` is the one of `OpenTopic.load`.
     """
     dialect = topic.dialect
+    topic = topic.in_memory()
     logs = {group: GroupLog(topic, group) for group in groups}
     if not all(map(_has_one_encoding, logs)):
         topic = replace(topic, engine="python")
@@ -439,9 +432,12 @@ def describe_conflict(log: GroupLog, partition: int | None, offset: int) -> str:
 
 
 def _has_one_encoding(group: str) -> bool:
-    """Return whether a key can have the id of a group, and only in the same bytes as this text."""
+    """Return whether a key can have the id of a group, and only in the same bytes as this text.
+
+    U+FFFD is Java's text for bytes that are not UTF-8, so different bytes can be the same group id.
+    """
     encoded_id = group.encode("utf-8", "replace")
-    is_same = encoded_id.decode() == group and _REPLACEMENT_CHARACTER not in group
+    is_same = encoded_id.decode() == group and "\ufffd" not in group
     return is_same and len(encoded_id) <= MAX_STRING_BYTES
 
 

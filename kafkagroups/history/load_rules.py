@@ -112,7 +112,7 @@ class FailedLoad:
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
         self._offset = partition.loaded.record_offset
-        self._group_ids: set[str] = set()
+        group_ids: set[str] = set()
         self._group: str | None = None
         self._cut_records = 0
         self._cut_groups: set[str] = set()
@@ -120,22 +120,19 @@ class FailedLoad:
         every_key = LogKeys(EVERY_TYPE)
         for batch in () if partition.loaded.error is None else partition.read():
             for group_id, _, record in read_keys(batch, every_key):
-                self._group_ids.add(group_id)
+                group_ids.add(group_id)
                 if record.offset == self._offset:
                     self._group = self._group or group_id
             if self._offset is not None and batch.last_offset >= self._offset:
                 self._cut_records += record_count(batch)
                 self._cut_groups.update(find_group_ids(batch, keys))
-
-    @property
-    def lost(self) -> list[str]:
-        groups = self.partition.groups
-        number = self.partition.number
+        groups = partition.groups
+        number = partition.number
         count = groups.topic_partitions.count if groups.coordinator == "new" and number is not None else None
         # The home of a group answers.
-        return sorted(
+        self.lost = sorted(
             group_id
-            for group_id in self._group_ids
+            for group_id in group_ids
             if not groups.answers_offsets(group_id) and (count is None or partition_for(group_id, count) == number)
         )
 
@@ -200,11 +197,10 @@ class FailedLoad:
         if self.partition.log.size > MAX_SIZE_TO_TRY:
             return "Another release can load this log: kafkagroups load PATH --kafka VERSION."
         log = self.partition.log.in_memory()
-        loading = []
-        for coordinator, versions in CHECKED_VERSIONS.items():
-            ranges = list(_find_ranges(log, coordinator, versions))
-            if ranges:
-                loading.append(f"the {coordinator} coordinator of {', '.join(ranges)}")
+        found = {coordinator: [*_find_ranges(log, coordinator)] for coordinator in CHECKED_VERSIONS}
+        loading = [
+            f"the {coordinator} coordinator of {', '.join(ranges)}" for coordinator, ranges in found.items() if ranges
+        ]
         if not loading:
             return "No release that this package knows loads this log."
         return (
@@ -242,11 +238,11 @@ def load_alone(log: Log, rules: Dialect) -> Groups:
     return OpenTopic([log], rules, engine="auto").load()
 
 
-def _find_ranges(log: Log, coordinator: Coordinator, versions: tuple[str, ...]) -> Iterator[str]:
+def _find_ranges(log: Log, coordinator: Coordinator) -> Iterator[str]:
     def can_load(kafka: str) -> bool:
         return not load_alone(log, dialect(coordinator, kafka)).failed
 
-    for loads, run in groupby(versions, can_load):
+    for loads, run in groupby(CHECKED_VERSIONS[coordinator], can_load):
         if loads:
             names = list(run)
             yield names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"

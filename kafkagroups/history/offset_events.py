@@ -21,13 +21,15 @@ Source: GroupMetadata.removeExpiredOffsets (3.9), OffsetExpirationConditionImpl 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from kafkagroups.groups.group import CONSUMER
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.helpers import MAX_INT64
 from kafkagroups.history.event import MIN_STEP_MS, Cause, Event, Position, Recreation
-from kafkagroups.history.finding import describe_duration, list_groups, list_names, name_record
+from kafkagroups.history.finding import count_of, describe_duration, list_groups, list_names, name_record
 from kafkagroups.history.group_events import GroupEvents, Place, get_time
 from kafkagroups.history.group_log import GroupRecord, Marker
 from kafkagroups.loading.load import OpenTopic
@@ -69,8 +71,8 @@ def has_same_topic(commit: GroupRecord, later: GroupRecord) -> bool | None:
     return None if UUID.default in ids else len(ids) == 1
 
 
-class OffsetEvents:
-    """The events of a group's offsets in one partition.
+class PartitionHistory:
+    """The group and its offsets in one partition, after some records of the log, and their events.
 
     `group` has the events of the group itself, and `events` those of both, in the end. `pending` has the pending
     offsets by producer id. `retention_ms` is the broker's offsets.retention.minutes in ms, if it is known. The caller
@@ -106,12 +108,52 @@ class OffsetEvents:
         self.group.has_hole = True
         self._continued.clear()
 
-    def commit(self, record: GroupRecord) -> Iterator[Event]:
-        """Yield the events of an offset record with a value. A pending commit has no event before its marker."""
-        if record.is_pending:
-            self.pending.setdefault(record.producer_id, {})[record.key] = record
-        else:
-            yield from self._commit(record, record, "commit")
+    def apply_batch(self, records: list[GroupRecord]) -> Iterator[Event]:
+        runs = [list(run) for _, run in groupby(records, key=lambda each: each.is_offset and (each.value is None,))]
+        deletion = ""
+        group_cause = Cause.GROUP_DELETED
+        for run, following in zip(runs, [*runs[1:], []], strict=True):
+            if not run[0].is_offset:
+                old_type = self.group.state.type
+                for event in self.group.apply(run):
+                    if event.event == "deleted":
+                        event = replace(event, what=deletion or self._describe_deletion(old_type))
+                        for record in run:
+                            record.entry.cause = group_cause if record.value is None else None
+                    yield event
+                    if event.offset == self.group.forgotten_at:
+                        self.forget(run[-1])
+            elif run[0].value is not None:
+                for record in run:
+                    if record.is_pending:  # It has no event before its marker.
+                        self.pending.setdefault(record.producer_id, {})[record.key] = record
+                    else:
+                        yield from self._commit(record, record, "commit")
+            else:
+                events = list(self.delete(run, deletes_group=any(each.ends_group for each in following)))
+                yield from events
+                deletion = self._describe_deletion_with(run, can_expire=bool(events))
+                if any(record.entry.cause is Cause.EXPIRED for record in run):
+                    group_cause = Cause.EXPIRED
+
+    def _describe_deletion_with(self, tombstones: list[GroupRecord], *, can_expire: bool) -> str:
+        keys = [record.key for record in tombstones]
+        empty_ms = self.group.state.empty_since_ms
+        age_ms = -1 if empty_ms is None else tombstones[0].timestamp - empty_ms
+        since = f", {describe_duration(age_ms)} after its last member left" if age_ms >= 0 else ""
+        what = f"The group was deleted with {count_of(len(keys), 'offset')}{since}: {list_names(keys)}"
+        # The classic coordinator deletes the group in the same batch if the topic of its last offsets is deleted.
+        can_be_topic = self.is_classic and len({key.topic for key in keys}) == 1 and not can_expire
+        return f"{what}{', or with the topic' if can_be_topic else ''}{self.describe_wrong_clock(tombstones[0])}."
+
+    def _describe_deletion(self, old_type: str | None) -> str:
+        if old_type == "share":
+            return "The group was deleted. Its offsets were not in this log, but in the topic __share_group_state."
+        if self.has_offsets():
+            return "The group was deleted without its offsets."
+        if old_type is None:
+            return "A tombstone of the group, without a group record in the log."
+        return "The group was deleted, and had no offset."
 
     def _commit(self, at: Place, record: GroupRecord, name: str, by: str = "", **fields: Any) -> Iterator[Event]:
         key = record.key
@@ -168,11 +210,9 @@ class OffsetEvents:
             deleted: int = self._deleted[key].commit.value.offset
             how = "deleted" if self._deleted[key].tombstone.value is None else "forgotten"
             what = f"{key}: {offset}, the first commit after {deleted} was {how}"
-            if is_same_topic is False and offset:
-                doubt = ", unless it is a position in the old topic" if offset >= deleted else ""
-                return f"{what}: in a new topic, at most 0 to {offset - 1} are skipped{doubt}"
             if is_same_topic is False:
-                return what
+                doubt = ", unless it is a position in the old topic" if offset >= deleted else ""
+                return f"{what}: in a new topic, at most 0 to {offset - 1} are skipped{doubt}" if offset else what
             if offset > deleted and not new_id:
                 return f"{what}: at most {deleted} to {offset - 1} are skipped, unless the group began at the start"
             if offset < deleted:
@@ -344,8 +384,10 @@ class OffsetEvents:
     def delete(self, tombstones: list[GroupRecord], *, deletes_group: bool) -> Iterator[Event]:
         """Yield the events of the offset tombstones in one batch.
 
-        If a tombstone of the group follows in the batch (`deletes_group`), only offsets that expired have events.
+        If a tombstone of the group follows in the batch (`deletes_group`), only offsets that expired have events. The
+        last event is that of a group that the classic coordinator then no longer has.
         """
+        had_offsets = self.has_offsets()
         deletions = [
             (each, None if self.is_classic and each.is_pending else self.committed.pop(each.key, None))
             for each in tombstones
@@ -389,6 +431,10 @@ class OffsetEvents:
             if any(other.topic == key.topic for other in self.committed):
                 cause = Cause.OFFSET_DELETED  # The topic still exists.
             self._deleted[key] = Deletion(old, tombstone, cause, causes)
+        has_group = self.group.state.type is not None or self.has_offsets()
+        if self.is_classic and had_offsets and not has_group and not deletes_group:
+            what = "The group has no offset and no group record left."
+            yield self.group.make_event(tombstones[-1], "deleted", what)
 
     def _delete_pending(self, key: TopicPartition, tombstone: GroupRecord) -> GroupRecord | None:
         deleted = None

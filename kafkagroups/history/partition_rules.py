@@ -142,13 +142,11 @@ def find_deleted_segments(partition: Partition) -> Iterator[Finding]:
 
 def find_foreign_records(partition: Partition) -> Iterator[Finding]:
     ranges = partition.counts.written_by_ranges
+    since = [part.writers.since for part in ranges]
     older_between = [
         part
-        for index, part in enumerate(ranges)
-        if all(
-            any(part.writers.until <= other.writers.since for other in others)
-            for others in (ranges[:index], ranges[index + 1 :])
-        )
+        for index, part in enumerate(ranges[1:-1], start=1)
+        if part.writers.until <= min(max(since[:index]), max(since[index + 1 :]))
     ]
     if not older_between:
         return
@@ -369,7 +367,7 @@ def find_count_change(change: PartitionCountChange) -> Finding:
     return Finding.make(None, None, "partition_count_changed", what)
 
 
-def find_moved_offsets(topic: OpenTopic, change: PartitionCountChange) -> list[dict[str, Any]]:
+def find_moved_offsets(topic: OpenTopic, change: PartitionCountChange) -> Iterator[dict[str, Any]]:
     logs = {log.partition: log for log in topic.logs}
     alone = replace(topic, partitions=None)
 
@@ -377,7 +375,6 @@ def find_moved_offsets(topic: OpenTopic, change: PartitionCountChange) -> list[d
     def load(number: int) -> Groups | None:
         return alone.part(logs[number]).load() if number in logs else None
 
-    moved: list[dict[str, Any]] = []
     for group in sorted(change.groups):
         loads = [load(partition_for(group, count)) for count in (change.from_count, change.to_count)]
         old, new = ({} if groups is None or group not in groups else groups[group].offsets for groups in loads)
@@ -385,8 +382,7 @@ def find_moved_offsets(topic: OpenTopic, change: PartitionCountChange) -> list[d
             is_old = key not in new or (key in old and old[key].commit_timestamp > new[key].commit_timestamp)
             offsets = {name: each[key].offset if key in each else None for name, each in (("old", old), ("new", new))}
             place = {"group": group, "topic_partition": str(key)}
-            moved.append(place | offsets | {"newest": "old" if is_old else "new"})
-    return moved
+            yield place | offsets | {"newest": "old" if is_old else "new"}
 
 
 RULES = (describe_misplaced, find_clock_jump, find_deleted_segments, find_foreign_records)

@@ -59,9 +59,8 @@ class Partition:
 
     `groups` is the load of all partitions, `parts` are the parts of its groups, and `loaded` says how the load of this
     partition ended. `totals` and `counts` are what its records come to, `by_group` those of each group id, and
-    `commits` counts the offset records with a value. `returned` are groups that committed to a topic again after all
-    their offsets of it were deleted, once or twice. `misplaced` are its groups that belong to
-    other partitions.
+    `commits` counts the offset records with a value. `returned` are groups that committed to a topic again after
+    offsets of it were deleted, once or twice. `misplaced` are its groups that belong to other partitions.
     """
 
     log: Log

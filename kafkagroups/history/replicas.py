@@ -23,12 +23,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from itertools import chain
+from itertools import chain, permutations
 from typing import Any, NamedTuple
 
 from kafkagroups.coordinator.logs import find_truncation_offset
+from kafkagroups.errors import BadBytes
 from kafkagroups.groups.replay import LogKeys, read_keys
 from kafkagroups.helpers import MAX_INT64
 from kafkagroups.history.finding import count_of
@@ -36,6 +38,11 @@ from kafkagroups.loading.groups import Groups, description_json, offsets_json, p
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.log.fork import Fork, find_fork, read_topic_id
 from kafkagroups.log.segments import Stop, batches_until
+from kafkagroups.records.offset_commit import OffsetCommitValue
+from kafkagroups.records.serde import decode_with_key
+
+Epochs = dict[int, tuple[int, int]]
+"""The lowest and the highest committed offset by leader epoch, of one topic partition."""
 
 _FIELDS = {
     "groups": ("type", "state", "protocol_type", "protocol", "members"),
@@ -164,6 +171,7 @@ class Healing(Enum):
         group is always new, because later members do not show that their positions are healed.
     BACK: the older replica deleted it, and the newer one has a later commit, or the group has members there.
     BEHIND: both replicas changed it, and the newer one has the lower offset.
+    FORKED: the newer replica has a later offset, but the topic forks, too, so the offset counts other records.
     LOST: only the older replica changed it, or deleted a group that has no member on the newer one.
     KEPT: none changed it, so one has removed records that the other still has.
     """
@@ -173,26 +181,40 @@ class Healing(Enum):
     NEW = "new"
     BACK = "back"
     BEHIND = "behind"
+    FORKED = "forked"
     LOST = "lost"
     KEPT = "kept"
+
+
+class TopicFork(NamedTuple):
+    """A record of a topic partition that has the leader epoch `epoch` on `side`, and at most `other` on the other one.
+
+    A commit of offset N contains the leader epoch of record N - 1, and leader epochs never fall within a log. So one
+    commit on each side can prove it.
+    """
+
+    record: int
+    side: str
+    epoch: int
+    other: int
 
 
 class Change(NamedTuple):
     """An answer that the replicas changed after the fork, or that differs.
 
     `table` is "groups", "offsets" or "pending". `key` is the topic partition; "" in the table "groups". The values are
-    those of `load --json`; None means no answer. `before` is the older replica's answer before the fork, and `newer`
-    the name of the newer one.
+    those of `load --json`; None means no answer. `before` is the older replica's answer before the fork, `older` and
+    `newer` are the answers now, and `newer_name` is the name of the newer replica.
     """
 
     table: str
     group: str
     key: str
     before: Any
-    a: Any
-    b: Any
+    older: Any
+    newer: Any
     healing: Healing
-    newer: str
+    newer_name: str
 
     @property
     def is_healed(self) -> bool:
@@ -217,6 +239,8 @@ class Replicas:
     deletions: dict[str, dict[str, dict[str, list[tuple[int | None, int]]]]] = field(default_factory=dict, repr=False)
     """By group, topic partition and side: the places of the tombstones of a changed offset after the fork; of two
     moments, those between them, on side "b"."""
+    topic_forks: dict[str, TopicFork] = field(default_factory=dict, repr=False)
+    """By topic partition: where commits after the fork prove that the topic forks, too."""
     of: str = "replicas"
     """What is compared: "replicas", two "moments" of one log, or two loads ("")."""
     topic_ids: tuple[str, str] | None = None
@@ -232,21 +256,31 @@ class Replicas:
         """The problems of both loads, each once."""
         return list(dict.fromkeys([*self.a.problems, *self.b.problems]))
 
-    def note_deletions(self, side: str, topic: OpenTopic, firsts: Mapping[int | None, int]) -> None:
-        """`firsts` has the first offset that counts, by partition. A tombstone in a transaction deletes nothing that
-        was committed.
+    def note_records(self, side: str, topic: OpenTopic, firsts: Mapping[int | None, int]) -> dict[str, Epochs]:
+        """Note the deletions of changed offsets, and return the leader epochs in commits, by topic partition.
+
+        `firsts` has the first offset that counts, by partition. A tombstone in a transaction deletes nothing that was
+        committed.
         """
         changed = {(group, key) for group, found in self.differences["offsets"].items() for key in found}
         changed |= {(each.group, each.key) for each in chain(*self.changes.values()) if each.table == "offsets"}
+        epochs: dict[str, Epochs] = {}
         keys = LogKeys(topic.dialect)
         for log in topic.logs if changed else ():
             first = firsts.get(log.partition, MAX_INT64)
             for batch in batches_until(log, topic.stop):
                 is_wanted = batch.last_offset >= first and not batch.is_transactional
                 for group, key, record in read_keys(batch, keys) if is_wanted else ():
-                    if record.value is None and record.offset >= first and (group, str(key.partition)) in changed:
-                        sides = self.deletions.setdefault(group, {}).setdefault(str(key.partition), {})
+                    name = str(key.partition)
+                    if record.offset < first or (group, name) not in changed:
+                        continue
+                    if record.value is None:
+                        sides = self.deletions.setdefault(group, {}).setdefault(name, {})
                         sides.setdefault(side, []).append((log.partition, record.offset))
+                    else:
+                        with suppress(BadBytes):
+                            _note_epoch(epochs.setdefault(name, {}), decode_with_key(key.decoded, record.value).value)
+        return epochs
 
     def healed(self) -> dict[str, dict[str, Any]]:
         """Return for each difference whether it is healed, in the form of the differences.
@@ -313,15 +347,42 @@ def compare_replicas(topics: tuple[OpenTopic, OpenTopic], loads: tuple[Groups, G
             ]
         older, newer = sides if newer_name == "b" else reversed(sides)
         result.changes[partition] = [*_find_changes(partition, older, newer, newer_name)]
-    for name, topic in zip("ab", topics, strict=True):
-        result.note_deletions(name, topic, {partition: fork.offset for partition, fork in result.forks.items()})
+    firsts = {partition: fork.offset for partition, fork in result.forks.items()}
+    epochs = {name: result.note_records(name, topic, firsts) for name, topic in zip("ab", topics, strict=True)}
+    for (side, found), (_, others_found) in permutations(epochs.items()):
+        for name in found.keys() & others_found:
+            if fork_of_topic := _find_topic_fork(side, found[name], others_found[name]):
+                result.topic_forks[name] = fork_of_topic
+    for partition, changes in result.changes.items():
+        result.changes[partition] = [
+            change._replace(healing=Healing.FORKED)
+            if change.healing is Healing.HEALED and change.key in result.topic_forks
+            else change
+            for change in changes
+        ]
     return result
+
+
+def _note_epoch(epochs: Epochs, commit: object) -> None:
+    if isinstance(commit, OffsetCommitValue) and commit.leader_epoch >= 0:
+        lowest, highest = epochs.get(commit.leader_epoch, (commit.offset, commit.offset))
+        epochs[commit.leader_epoch] = (min(lowest, commit.offset), max(highest, commit.offset))
+
+
+def _find_topic_fork(side: str, epochs: Epochs, others: Epochs) -> TopicFork | None:
+    found = [
+        TopicFork(lowest - 1, side, epoch, other)
+        for epoch, (lowest, _) in epochs.items()
+        for other, (_, highest) in others.items()
+        if other < epoch and lowest <= highest
+    ]
+    return min(found, default=None)
 
 
 def compare_moments(topic: OpenTopic, a: Groups, b: Groups) -> Replicas:
     """Compare two moments of one log. `topic` ends at the later one, b."""
     result = Replicas(a, b, compare(a, b), of="moments")
-    result.note_deletions("b", topic, {number: loaded.next_offset for number, loaded in a.partitions.items()})
+    result.note_records("b", topic, {number: loaded.next_offset for number, loaded in a.partitions.items()})
     return result
 
 
@@ -373,8 +434,7 @@ def _find_changes(
                 is_later = committed["offset"] >= max(commit["offset"] for commit in older)
                 healing = Healing.HEALED if is_later else healing
         if healing is not None:
-            a, b = (newer, older) if newer_name == "a" else (older, newer)
-            yield Change(table, group_id, key, before, a, b, healing, newer_name)
+            yield Change(table, group_id, key, before, older, newer, healing, newer_name)
 
 
 def _judge(table: str, before: Any, older: Any, newer_before: Any, newer: Any) -> Healing | None:

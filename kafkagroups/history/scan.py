@@ -74,7 +74,7 @@ def watch_group(partition: Partition, log: GroupLog, stats: Stats) -> Iterator[F
 
     Whether a member has waited for long depends on the newest time of all logs, so these findings go to `stats`.
     """
-    history = build_history(log, partition.number, partition.loaded.start_offset)
+    history = build_history(log, partition.number, partition.loaded)
     group = log.group
     command = ["kafkagroups", "timeline", partition.log.path, *partition.rule_options, f"--group={group}"]
     find = partial(partition.finding, group=group, command=command)
@@ -102,17 +102,13 @@ def watch_group(partition: Partition, log: GroupLog, stats: Stats) -> Iterator[F
             return
 
 
-MAX_BYTES_IN_MEMORY = 32 * 2**20
-"""Logs up to this size together are read from the disk once. What needs further readings then reads from memory."""
 RULES = (*load_rules.RULES, find_endless_commits, *group_rules.RULES, *partition_rules.RULES)
 """What is asked about each partition, apart from whether it loads."""
 
 
 def count_logs(topic: OpenTopic, by: str = "group") -> Stats:
     """Load a topic and return its statistics. `by` is one of ROW_KINDS (stats.py): what a row stands for."""
-    counted = CountedTopic(topic, by)
-    refuse_foreign_log(counted.topic, counted.groups.partitions_of)
-    return counted.sum_stats()
+    return CountedTopic(topic, by).sum_stats()
 
 
 class CountedTopic:
@@ -123,17 +119,15 @@ class CountedTopic:
     """
 
     def __init__(self, topic: OpenTopic, by: str = "group", whole: WholeTopic | None = None) -> None:
-        if sum(log.size for log in topic.logs) <= MAX_BYTES_IN_MEMORY:
-            topic = replace(topic, logs=[log.in_memory() for log in topic.logs])
-        self.topic = topic
+        self.topic = topic = topic.in_memory()
         self.by = by
         load = ObservedLoad(topic, lambda log, notes: Observed(topic.dialect, log, notes), whole, follow=native.COUNTS)
         self.groups = load.groups
         self.totals = {number: observer.finish() for number, observer in load.observers.items()}
-        for log in topic.logs:
-            shard = load.shards.get(log.partition)
-            if shard is not None:
-                self.totals[log.partition] = take_totals(shard, log, topic.dialect)
+        logs = {log.partition: log for log in topic.logs}
+        self.totals |= {
+            number: take_totals(shard, logs[number], topic.dialect) for number, shard in load.shards.items()
+        }
         self._returned_left = MAX_RETURNED
         self._watched_left = MAX_WATCHED_RECORDS
         self._misplaced, is_explained = partition_rules.find_misplaced(topic.logs, self.groups)
@@ -153,9 +147,9 @@ class CountedTopic:
             stats = Stats(self.by, problems=problems[log.partition])
             partition = self._count(log, stats, parts, answers)
             add_details(partition)
-            partition.counts.written_by_ranges = find_ranges(partition)
+            partition.counts.written_by_ranges = [*find_ranges(partition)]
             stats.value_versions = count_versions(partition) if self.by == "type" else {}
-            stats.writers = count_writers(partition) if self.by == WRITER else []
+            stats.writers = [*count_writers(partition)] if self.by == WRITER else []
             stats.known_groups = group_rules.list_known_groups(partition)
             failure = load_rules.FailedLoad(partition)
             stats.groups_lost = {log.partition: failure.lost}
@@ -181,14 +175,15 @@ class CountedTopic:
         stats.partitions[log.partition] = counts
         commits: Counter[str] = Counter()
         by_group: defaultdict[str, Count] = defaultdict(Count)
-        returned: set[str] = set()
+        returned: dict[str, int] = {}
+        """By group: how many more offsets of a topic it has than were deleted, so 0 if only the old ones are back."""
         for row, count in totals.count_rows(self.groups, answers):
             if row.group is not None:
                 by_group[row.group].add(count)
                 commits[row.group] += count.records - count.tombstones if row.type in OFFSET_TYPES else 0
-                is_returned = row.topic is not None and 0 < count.live_records <= count.tombstones
-                if is_returned and count.tombstones <= 2 * count.live_records:
-                    returned.add(row.group)
+                if row.topic is not None and 0 < count.tombstones <= 2 * count.live_records:
+                    surplus = max(0, count.live_records - count.tombstones)
+                    returned[row.group] = min(surplus, returned.get(row.group, surplus))
             counts.add(count)
             if self.by != WRITER and (count.records or count.bytes or count.live_records):
                 count.in_partitions = [log.partition]
@@ -199,12 +194,14 @@ class CountedTopic:
         misplaced = self._misplaced.get(log.partition)
         reading = (log, self.topic.dialect, self.topic.chosen_engine)
         max_records = max(MAX_RETURNED_RECORDS, loaded.records // 50)
-        few = sorted(group for group in returned if by_group[group].records <= max_records)[: self._returned_left]
+        small = [group for group in returned if by_group[group].records <= max_records]
+        few = sorted(small, key=lambda group: (returned[group], group))[: self._returned_left]
         self._returned_left -= len(few)
         counters = (counts, by_group, commits)
         return Partition(*reading, self.groups, loaded, parts, totals, *counters, {*few}, misplaced)
 
     def sum_stats(self, *, watches_groups: bool = True) -> Stats:
+        refuse_foreign_log(self.topic, self.groups.partitions_of)
         stats = Stats(self.by, topic_partitions=self.topic_partitions)
         for log_stats in self.read_stats(watches_groups=watches_groups):
             stats.add(log_stats)
@@ -216,7 +213,7 @@ def finish(stats: Stats, topic: OpenTopic) -> None:
     """Add what only all partitions together show, and sort the findings and the rows."""
     change = stats.topic_partitions.changed
     if change is not None:
-        stats.moved_offsets = partition_rules.find_moved_offsets(topic, change)
+        stats.moved_offsets = [*partition_rules.find_moved_offsets(topic, change)]
         stats.findings.append(partition_rules.find_count_change(change))
     of_topic = (
         *find_hanging(stats, topic.dialect.version),

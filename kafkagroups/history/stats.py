@@ -238,14 +238,13 @@ def _find_last_cleaned(segments: Sequence[SegmentCount]) -> int | None:
     return None if horizon_ms == NO_TIMESTAMP or pass_ms < max(each.newest_ms for each in segments) else pass_ms
 
 
-@dataclass(frozen=True)
-class WriterCount:
+class WriterCount(NamedTuple):
     """What one writer committed in one partition of the offsets topic.
 
-    A writer is a `group`, a `leader_epoch` (-1 in the old formats, which do not contain it), whether its commits are
-    `transactional`, and its `records_per_batch`. `commits` counts batches, and `bytes` are without their headers. The
-    times are those of the first and the last commit, in ms since 1970; None if the records have no time. `interval_ms`
-    is the median time between commits, if there are several.
+    The first four fields are the writer: a `group`, a `leader_epoch` (-1 in the old formats, which do not contain it),
+    whether its commits are `transactional`, and its `records_per_batch`. `commits` counts batches, and `bytes` are
+    without their headers. The times are those of the first and the last commit, in ms since 1970; None if the records
+    have no time. `interval_ms` is the median time between commits, if there are several.
     """
 
     group: str
@@ -259,10 +258,6 @@ class WriterCount:
     first_timestamp_ms: int | None
     last_timestamp_ms: int | None
     interval_ms: float | None
-
-    @property
-    def identity(self) -> tuple[str, int, bool, int]:
-        return self.group, self.leader_epoch, self.transactional, self.records_per_batch
 
     @property
     def commits_per_minute(self) -> float | None:
@@ -372,12 +367,12 @@ class Stats:
         commit_count = sum(writer.commits for writer in self.writers)
         return [
             {
-                **asdict(writer),
+                **writer._asdict(),
                 "share": writer.commits / commit_count,
                 "share_of_partition": writer.commits / self.count_commits(writer.partition),
                 "commits_per_minute": writer.commits_per_minute,
             }
-            for writer in sorted(self.writers, key=lambda writer: (-writer.commits, *writer.identity))
+            for writer in sorted(self.writers, key=lambda writer: (-writer.commits, *writer[:4]))
         ]
 
     @property

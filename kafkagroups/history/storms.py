@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from kafkagroups.history.event import Event, Member
+from kafkagroups.history.event import Event, Member, split_runs
 from kafkagroups.history.finding import describe_duration, list_names, name_record
 
 WINDOW_MS = 3_600_000
@@ -99,25 +99,19 @@ class _Members:
 
 
 class Repeated(NamedTuple):
-    """A repeated rebalance: its number in the history of the group, its time, and its reason."""
+    """A repeated rebalance: its number in the history of the group, its time, its reason, and the members after it."""
 
     number: int
     time_ms: int
     reason: Process
+    members: Sequence[Member]
 
 
 def find_storms(events: Sequence[Event]) -> list[Storm]:
     """Return the storms in the events of a group in one partition, in their order."""
     members = _Members()
     rebalances: list[Event] = []
-    run: list[Repeated] = []
-    has_others = False
-    storms: list[Storm] = []
-
-    def end_run() -> None:
-        if _is_dense(rebalances, run) and (has_others or _was_quiet(rebalances, run)):
-            storms.append(_describe(rebalances[run[0].number : run[-1].number + 1], run, members))
-
+    repeated: list[Repeated] = []
     for event in events:
         time_ms = event.timestamp_ms
         if event.event == "deleted":
@@ -129,20 +123,18 @@ def find_storms(events: Sequence[Event]) -> list[Storm]:
             continue
         rebalances.append(event)
         reason = members.find_reason(event, time_ms)
-        if run and time_ms - run[-1].time_ms > WINDOW_MS:
-            end_run()
-            run = []
-            has_others = False
         if reason is not None:
-            run.append(Repeated(len(rebalances) - 1, time_ms, reason))
-            has_others |= len(members.by_id) > 1
-    end_run()
-    return storms
+            repeated.append(Repeated(len(rebalances) - 1, time_ms, reason, [*members.by_id.values()]))
+    return [
+        _describe(rebalances[run[0].number : run[-1].number + 1], run)
+        for run in split_runs(repeated, lambda each, run: each.time_ms - run[-1].time_ms > WINDOW_MS)
+        if _is_dense(rebalances, run) and (any(len(each.members) > 1 for each in run) or _was_quiet(rebalances, run))
+    ]
 
 
 def _is_dense(rebalances: Sequence[Event], run: Sequence[Repeated]) -> bool:
     """Return whether a run is long enough, and WINDOW_MS contain MIN_REBALANCES and MIN_REPEATED of the run."""
-    if not run or run[-1].time_ms - run[0].time_ms < MIN_STORM_MS:
+    if run[-1].time_ms - run[0].time_ms < MIN_STORM_MS:
         return False
     for first, end in zip(run, run[MIN_REPEATED - 1 :], strict=False):
         if end.number < MIN_REBALANCES - 1:
@@ -161,7 +153,7 @@ def _was_quiet(rebalances: Sequence[Event], run: Sequence[Repeated]) -> bool:
     return times[0] <= start_ms and 4 * len(before) < len(run)
 
 
-def _describe(rebalances: Sequence[Event], run: Sequence[Repeated], members: _Members) -> Storm:
+def _describe(rebalances: Sequence[Event], run: Sequence[Repeated]) -> Storm:
     last = rebalances[-1]
     duration = describe_duration(run[-1].time_ms - run[0].time_ms)
     until = name_record(last.partition, last.offset)
@@ -172,7 +164,7 @@ def _describe(rebalances: Sequence[Event], run: Sequence[Repeated], members: _Me
         return Storm(rebalances, what, SAME_MEMBERS_REMEDY)
     joined = [member for event in rebalances for _, member in event.members if identify(member) == reason]
     what += f"{joined[-1].description} joined {count} times with a new member id"
-    what += "".join(_compare_timeouts(joined[-1], members))
+    what += "".join(_compare_timeouts(joined[-1], run[-1].members))
     what += _describe_lost(rebalances)
     instance_id = joined[-1].instance_id
     return Storm(rebalances, what, JOINS_REMEDY if instance_id is None else f"{JOINS_REMEDY} {INSTANCE_REMEDY}")
@@ -188,23 +180,21 @@ def _describe_lost(rebalances: Sequence[Event]) -> str:
     return f"; each of the {len(lost)} members that left with partitions had {names}" if shared else ""
 
 
-def _compare_timeouts(member: Member, members: _Members) -> Iterator[str]:
+def _compare_timeouts(member: Member, members: Sequence[Member]) -> Iterator[str]:
     """Say which time-outs of a member none of the others has."""
-    others = [each for each in members.by_id.values() if identify(each) != identify(member)]
+    others = [each for each in members if identify(each) != identify(member)]
     for name in ("session timeout", "rebalance timeout"):
         of_others = sorted({each.settings[name] for each in others})
         if of_others and member.settings[name] not in of_others:
             yield f"; its {name} is {member.settings[name]}, and that of the others {' or '.join(of_others)}"
 
 
-def add_storms(events: Sequence[Event]) -> list[Event]:
-    """Return the events of a group in one partition with one for each storm, whose generations become routine."""
+def add_storms(events: Sequence[Event]) -> Iterator[Event]:
+    """Yield the events of a group in one partition with one for each storm, whose generations become routine."""
     storms = find_storms(events)
-    storm_by_event = {id(storm.rebalances[0]): storm for storm in storms}
+    first = {id(storm.rebalances[0]): storm for storm in storms}
     repeated = {id(event) for storm in storms for event in storm.rebalances if event.event != "epoch"}
-    result: list[Event] = []
     for event in events:
-        if id(event) in storm_by_event:
-            result.append(storm_by_event[id(event)].event)
-        result.append(replace(event, is_routine=True) if id(event) in repeated else event)
-    return result
+        if id(event) in first:
+            yield first[id(event)].event
+        yield replace(event, is_routine=True) if id(event) in repeated else event

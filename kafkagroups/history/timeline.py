@@ -15,28 +15,30 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, groupby
-from operator import attrgetter
+from itertools import accumulate, groupby, islice, takewhile
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
-from kafkagroups.errors import UsageError
+from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.groups.group import CONSUMER
 from kafkagroups.groups.modern_group import MEMBER_STATES, AnyGroup
 from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.groups.replay import LoadedPartition
 from kafkagroups.helpers import MAX_INT64
-from kafkagroups.history.event import Cause, Event, Position, event_json, finish_positions, sort_rewound
+from kafkagroups.history.event import Event, Position, event_json, finish_positions, sort_rewound
 from kafkagroups.history.finding import count_of, describe_duration, describe_time, list_groups, list_names, name_record
 from kafkagroups.history.group_events import NOTHING, PARTITION_METADATA, add_to_sentence, limit_assigned
-from kafkagroups.history.group_log import GroupHistory, GroupLog, GroupRecord, Marker, load_group_logs
+from kafkagroups.history.group_log import GroupHistory, GroupLog, GroupRecord, Marker, Step, load_group_logs
 from kafkagroups.history.group_rules import find_expiry_in_use, find_unowned
-from kafkagroups.history.offset_events import OffsetEvents
+from kafkagroups.history.offset_events import PartitionHistory
 from kafkagroups.history.passes import refuse_foreign_log
 from kafkagroups.history.storms import add_storms
 from kafkagroups.loading.load import OpenTopic
 from kafkagroups.loading.partition_count import LogTimes, refuse_pattern
 from kafkagroups.log.batch import NO_TIMESTAMP
-from kafkagroups.log.batches import Gap, Hole
+from kafkagroups.log.batches import Gap, Hole, Position as LogPosition
 from kafkagroups.records.releases import rules_to_json
 from kafkagroups.records.wire import UUID
 
@@ -47,32 +49,28 @@ _EMPTY_SHARE_GROUP = (
 DELETED_TOGETHER_MS = 60_000
 """A script that starts a tool for each group needs some seconds for each."""
 
+MAX_LATER_BATCHES = 10_000
 MIN_SILENCE_MS = 30_000
 """Six intervals of a consumer that commits automatically (auto.commit.interval.ms)."""
 
 
 def describe_gap(
-    partition: int | None,
-    hole: Hole,
-    later: Collection[object],
-    start_offset: int,
-    replaced: int | None,
-    damaged: Sequence[Gap],
+    partition: int | None, hole: Hole, later: Collection[object], loaded: LoadedPartition, replaced: int | None
 ) -> Event:
     """Return the event of a hole.
 
     `later` are the keys that are only behind it, and `replaced` is the offset of a record that another one before the
-    hole has replaced. `damaged` are the damaged bytes of the log.
+    hole has replaced.
     """
     gone = "" if later else ", of this group only deleted or aborted ones"
-    what = f"{_describe_range(hole, start_offset)}{gone}."
+    what = f"{_describe_range(hole, loaded.start_offset)}{gone}."
     if replaced is not None:
         what = (
             f"{count_of(hole.missing, 'record')} missing in {hole.first} to {hole.last}, and not by a cleaning of "
             f"these files, which would have removed {name_record(partition, replaced)} first: they were deleted, or "
             "never copied (pull --follow misses what a broker cleans between two runs), also any of this group."
         )
-    inside = [gap for gap in damaged if hole.first <= gap.from_offset < gap.to_offset <= hole.last + 1]
+    inside = [gap for gap in loaded.gaps or () if hole.first <= gap.from_offset < gap.to_offset <= hole.last + 1]
     if inside:
         places = list_names([_name_offsets(gap) for gap in inside])
         damage = f"The bytes of {places} are damaged; any record of this group can be there."
@@ -176,9 +174,7 @@ def build_timeline(topic: OpenTopic, group: str, question: Question, *, shows_al
     timeline = Timeline(**group_log.begin_history(groups), kafka_rules=topic.dialect.rules_of)
     all_events: list[Event] = []
     for partition in sorted(group_log.steps, key=lambda number: -1 if number is None else number):
-        loaded = groups.partitions[partition]
-        gaps = loaded.gaps or ()
-        history = build_history(group_log, partition, loaded.start_offset, gaps, question.retention_ms)
+        history = build_history(group_log, partition, groups.partitions[partition], question.retention_ms)
         _name_deleted_with(topic, group, history.events)
         events = add_storms(history.events)
         all_events += events if shows_all else _add_assignments(events)
@@ -225,11 +221,13 @@ def _add_assignments(events: Iterable[Event]) -> Iterator[Event]:
 def _name_deleted_with(topic: OpenTopic, group: str, events: list[Event]) -> None:
     """Let the last deletion of the group name the groups that were deleted within DELETED_TOGETHER_MS of it.
 
-    Those that were created again later count, too.
+    Those that were created again later count, too. If the times of the group fall after it, they do not tell.
     """
     for number in [number for number, event in enumerate(events) if event.event == "deleted"][-1:]:
         event = events[number]
-        delays = {} if event.timestamp_ms is None else _find_deleted(topic, event.timestamp_ms)
+        time_ms = event.timestamp_ms
+        is_known = time_ms is not None and all((each.timestamp_ms or time_ms) >= time_ms for each in events[number:])
+        delays = _find_deleted(topic, time_ms) if time_ms is not None and is_known else {}
         delays.pop(group, None)
         seconds = max((-(-delay_ms // 1000) for delay_ms in delays.values()), default=0) or 1
         others = f"{count_of(len(delays), 'other group')} {'was' if len(delays) == 1 else 'were'}"
@@ -330,75 +328,17 @@ def find_waiting_members(history: PartitionHistory) -> Iterator[WaitingMember]:
         yield WaitingMember(begin.offset, begin.timestamp, partitions, what)
 
 
-class PartitionHistory(OffsetEvents):
-    """The group and its offsets in one partition, after some records of the log."""
-
-    def apply_batch(self, records: list[GroupRecord]) -> Iterator[Event]:
-        runs = [list(run) for _, run in groupby(records, key=lambda each: each.is_offset and (each.value is None,))]
-        deletion = ""
-        group_cause = Cause.GROUP_DELETED
-        for run, following in zip(runs, [*runs[1:], []], strict=True):
-            if not run[0].is_offset:
-                old_type = self.group.state.type
-                for event in self.group.apply(run):
-                    if event.event == "deleted":
-                        event = replace(event, what=deletion or self._describe_deletion(old_type))
-                        for record in run:
-                            record.entry.cause = group_cause if record.value is None else None
-                    yield event
-                    if event.offset == self.group.forgotten_at:
-                        self.forget(run[-1])
-            elif run[0].value is not None:
-                for record in run:
-                    yield from self.commit(record)
-            else:
-                events = list(self._delete_offsets(run, deletes_group=any(each.ends_group for each in following)))
-                yield from events
-                deletion = self._describe_deletion_with(run, can_expire=bool(events))
-                if any(record.entry.cause is Cause.EXPIRED for record in run):
-                    group_cause = Cause.EXPIRED
-
-    def _delete_offsets(self, tombstones: list[GroupRecord], *, deletes_group: bool) -> Iterator[Event]:
-        had_offsets = self.has_offsets()
-        yield from self.delete(tombstones, deletes_group=deletes_group)
-        has_group = self.group.state.type is not None or self.has_offsets()
-        if self.is_classic and had_offsets and not has_group and not deletes_group:
-            what = "The group has no offset and no group record left."
-            yield self.group.make_event(tombstones[-1], "deleted", what)
-
-    def _describe_deletion_with(self, tombstones: list[GroupRecord], *, can_expire: bool) -> str:
-        keys = [record.key for record in tombstones]
-        empty_ms = self.group.state.empty_since_ms
-        age_ms = -1 if empty_ms is None else tombstones[0].timestamp - empty_ms
-        since = f", {describe_duration(age_ms)} after its last member left" if age_ms >= 0 else ""
-        what = f"The group was deleted with {count_of(len(keys), 'offset')}{since}: {list_names(keys)}"
-        # The classic coordinator deletes the group in the same batch if the topic of its last offsets is deleted.
-        can_be_topic = self.is_classic and len({key.topic for key in keys}) == 1 and not can_expire
-        return f"{what}{', or with the topic' if can_be_topic else ''}{self.describe_wrong_clock(tombstones[0])}."
-
-    def _describe_deletion(self, old_type: str | None) -> str:
-        if old_type == "share":
-            return "The group was deleted. Its offsets were not in this log, but in the topic __share_group_state."
-        if self.has_offsets():
-            return "The group was deleted without its offsets."
-        if old_type is None:
-            return "A tombstone of the group, without a group record in the log."
-        return "The group was deleted, and had no offset."
-
-
 def build_history(
-    log: GroupLog, partition: int | None, start_offset: int, gaps: Sequence[Gap] = (), retention_ms: int | None = None
+    log: GroupLog, partition: int | None, loaded: LoadedPartition, retention_ms: int | None = None
 ) -> PartitionHistory:
     """Return the history of a group in one partition, from its log.
 
-    `start_offset` is the first offset of the log, `gaps` are its damaged bytes, and `retention_ms` is the broker's
-    offsets.retention.minutes, if it is known. There are no events if the partition has no record of the group. What a
-    record did is told by the coordinator that wrote it.
+    `retention_ms` is the broker's offsets.retention.minutes, if it is known. There are no events if the partition has
+    no record of the group. What a record did is told by the coordinator that wrote it.
     """
     steps = log.steps.get(partition, [])
     history = PartitionHistory(log.topic, partition, retention_ms)
     classic_ranges = log.find_classic_ranges(partition)
-    firsts = [first for first, _ in classic_ranges]
     later: set[object] = set()
     """The keys that have no record so far."""
     seen: dict[object, int] = {}
@@ -416,15 +356,16 @@ def build_history(
         return history
     events: list[Event] = []
     times = [getattr(step, "timestamp", NO_TIMESTAMP) for step in steps]
-    earliest = [*accumulate((MAX_INT64 if time == NO_TIMESTAMP else time for time in reversed(times)), min)]
+    known_times = (MAX_INT64 if time == NO_TIMESTAMP else time for time in reversed(times))
+    earliest = [*accumulate(known_times, min, initial=_find_later_time(log.topic, partition, steps[-1]))]
     for _, run in groupby(steps, key=lambda step: getattr(step, "batch_offset", id(step))):
         first, *_ = batch = list(run)
         history.next_ms = earliest[-1]
         del earliest[-len(batch) :]
         place = first.first if isinstance(first, Hole) else first.offset
-        history.is_classic = classic_ranges[max(0, bisect_right(firsts, place) - 1)][1]
+        history.is_classic = classic_ranges[max(0, bisect_right(classic_ranges, place, key=itemgetter(0)) - 1)][1]
         if isinstance(first, Hole):
-            events.append(describe_gap(partition, first, later, start_offset, replaced, gaps))
+            events.append(describe_gap(partition, first, later, loaded, replaced))
             history.note_hole()
         elif isinstance(first, Marker):
             events += history.end_transaction(first)
@@ -444,6 +385,19 @@ def build_history(
         decided = history.decided.get(each.offset)
         history.events.append(each if decided is None else replace(each, what=decided))
     return history
+
+
+def _find_later_time(topic: OpenTopic, partition: int | None, last: Step) -> int:
+    """Return the earliest time after a group's last record, if this is a tombstone: of MAX_LATER_BATCHES batches."""
+    if not isinstance(last, GroupRecord) or last.value is not None:
+        return MAX_INT64
+    times = []
+    with suppress(InvalidLog):  # The load has ended at this batch, too.
+        for log in topic.logs:
+            found = log.read_new_batches(LogPosition(last.offset + 1)) if log.partition == partition else ()
+            later = (each.parse() for each in islice(found, MAX_LATER_BATCHES))
+            times += [batch.max_timestamp for batch in takewhile(lambda batch: not topic.stop.excludes(batch), later)]
+    return min((time for time in times if time != NO_TIMESTAMP), default=MAX_INT64)
 
 
 def describe_lower_commits(events: Sequence[Event]) -> list[Event]:

@@ -26,14 +26,13 @@ from typing import Any, NamedTuple
 
 from kafkagroups.groups.offsets import CLASSIC_GROUP_TYPE, GROUP_ENDING_TYPES, Fate, TopicPartition
 from kafkagroups.groups.replay import Shard, read_keys
-from kafkagroups.history.event import MIN_STEP_MS, Position, read_member
+from kafkagroups.history.event import MIN_STEP_MS, Position, read_member, split_runs
 from kafkagroups.history.fates import Fates, RecordFate
 from kafkagroups.history.finding import count_of
 from kafkagroups.history.stats import Count, OpenTransaction, SegmentCount
 from kafkagroups.history.storms import MIN_REBALANCES, WINDOW_MS
 from kafkagroups.loading import native
 from kafkagroups.loading.groups import Answers, Groups
-from kafkagroups.loading.native import Extent
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, LogRecord
 from kafkagroups.log.segment_file import base_offset_of
 from kafkagroups.log.segments import Log, Notes
@@ -74,12 +73,7 @@ class StaticMembers(dict[tuple[str, str], list[Replacement]]):
 
 def find_shared(replacements: Iterable[Replacement]) -> Iterator[list[Replacement]]:
     """Yield replacements, each within ALTERNATING_MS of the one before, that fulfil the rule from the first one on."""
-    runs: list[list[Replacement]] = []
-    for each in replacements:
-        if not runs or each.timestamp_ms - runs[-1][-1].timestamp_ms > ALTERNATING_MS:
-            runs.append([])
-        runs[-1].append(each)
-    for run in runs:
+    for run in split_runs(replacements, lambda each, run: each.timestamp_ms - run[-1].timestamp_ms > ALTERNATING_MS):
         for start in range(len(run) - MIN_REPLACEMENTS + 1):
             if _is_shared(run[start : start + MIN_REPLACEMENTS]):
                 yield run[start:]
@@ -99,8 +93,8 @@ def describe_settings(replacements: Sequence[Replacement]) -> str:
     counts = Counter(settings_of)
     if len(counts) == 1:
         return (
-            "All these records have the same settings. Either two processes have this instance id and fence each "
-            "other, or one process starts again and again."
+            "All these records have the same settings, and always the client id and the host of the first process. "
+            "Either two processes have this instance id and fence each other, or one process starts again and again."
         )
     different = [len(set(values)) > 1 for values in zip(*counts, strict=True)]
     lines = []
@@ -154,7 +148,7 @@ class Totals:
     """
 
     count_rows: Callable[[Groups, Answers], Iterable[tuple[Row, Count]]]
-    read_extents: Callable[[], Mapping[str, Extent]]
+    read_extents: Callable[[], Mapping[str, native.Extent]]
     segments: list[SegmentCount]
     static_members: StaticMembers
     times: tuple[int, int] | None = None
@@ -175,7 +169,7 @@ def take_totals(shard: Shard, log: Log, dialect: Dialect) -> Totals:
         static_members.add(offset, timestamp_ms, decode(key, value, dialect), indexes)
     return Totals(
         lambda groups, answers: _take_rows(counted, answers, log.partition),
-        lambda: {group_ids[number]: Extent(*extent) for number, *extent in counted["extents"]},
+        lambda: {group_ids[number]: native.Extent(*extent) for number, *extent in counted["extents"]},
         [SegmentCount(base_offset_of(name), *numbers) for name, numbers in segments],
         static_members,
         counted["times"],
@@ -274,7 +268,7 @@ class Observed(Fates):
         self._notes = notes
         self._bases = [base_offset_of(name) for name in log.segments]
         self._rows: defaultdict[Row, Count] = defaultdict(Count)
-        self._extents: dict[str, Extent] = {}
+        self._extents: dict[str, native.Extent] = {}
         self._open: dict[int, OpenTransaction] = {}
         """The open transactions by producer id."""
         self._next_offset = log.start_offset
@@ -296,18 +290,19 @@ class Observed(Fates):
         entries = self.add_batch(partition, batch)
         self._count_segment(batch)
         for group_id, _, found in read_keys(batch, self._keys):
-            extent = self._extents.get(group_id, Extent(found.offset, found.offset, 0, None))
-            self._extents[group_id] = Extent(extent.first, found.offset, extent.records + 1, None)
+            extent = self._extents.get(group_id, native.Extent(found.offset, found.offset, 0, None))
+            self._extents[group_id] = native.Extent(extent.first, found.offset, extent.records + 1, None)
         if not entries:
             # The cleaner removed all records of the batch, or the records cannot be read.
             self._rows[Row()].bytes += batch.size
             return
-        sizes = divide(batch.size, [entry.size for entry, _ in entries])
-        for (entry, record), size, log_record in zip(entries, sizes, batch.records, strict=True):
-            entry.size = size
+        ends = [*accumulate((entry.size for entry, _ in entries), initial=0)]
+        parts = pairwise(batch.size * end // ends[-1] for end in ends)
+        for (entry, record), (start, end), log_record in zip(entries, parts, batch.records, strict=True):
+            entry.size = end - start
             row = self._row_of(entry)
             row.records += 1
-            row.bytes += size
+            row.bytes += entry.size
             row.tombstones += entry.fate is Fate.TOMBSTONE
             self._note_time(entry.offset, entry.timestamp)
             if record is not None:
@@ -381,13 +376,3 @@ class Observed(Fates):
                 row.live_records += 1
                 row.live_bytes += entry.size
         return self._rows.items()
-
-
-def divide(whole: int, sizes: Iterable[int]) -> list[int]:
-    """Divide `whole` into integers in proportion to `sizes`, or about equally if all sizes are 0."""
-    weights = list(sizes)
-    if not any(weights):
-        weights = [1] * len(weights)
-    total = sum(weights)
-    ends = [whole * weight // total for weight in accumulate(weights)]
-    return [end - start for start, end in pairwise([0, *ends])]

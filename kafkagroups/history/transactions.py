@@ -34,9 +34,8 @@ from kafkagroups.history.finding import TRANSACTIONS_TOOL, Finding, count_of, de
 from kafkagroups.history.passes import Partition
 from kafkagroups.history.stats import OpenTransaction, Stats
 from kafkagroups.log.batch import Batch
-from kafkagroups.log.cleaner import read_marker
 from kafkagroups.records.releases import Version
-from kafkagroups.records.serde import ControlType, decode_end_transaction_marker
+from kafkagroups.records.serde import ControlType, decode_control_key, decode_end_transaction_marker
 
 HANGING_MS = 60_000
 LATE_OPEN_MS = 10_000
@@ -70,25 +69,16 @@ def add_details(partition: Partition) -> None:
                 transaction.aborted_ms = abort.max_timestamp
         elif batch.is_control and batch.base_offset < transaction.first_offset:
             aborts.pop(number, None)
-            transaction.coordinator_epoch = _read_coordinator_epoch(batch)
-            if epochs.pop(number, None) == batch.producer_epoch and _aborts(batch):
+            is_abort = False
+            transaction.coordinator_epoch = 0
+            with suppress(BadBytes):
+                for marker in batch.records[:1]:  # The cleaner can have removed it.
+                    is_abort = decode_control_key(marker.key) is ControlType.ABORT
+                    transaction.coordinator_epoch = decode_end_transaction_marker(marker.value)
+            if epochs.pop(number, None) == batch.producer_epoch and is_abort:
                 aborts[number] = batch
         elif batch.is_transactional and batch.base_offset < transaction.first_offset:
             epochs.setdefault(number, batch.producer_epoch)
-
-
-def _aborts(batch: Batch) -> bool:
-    """Return whether a control batch aborts a transaction. The cleaner can have removed its marker."""
-    with suppress(BadBytes):
-        return read_marker(batch) is ControlType.ABORT
-    return False
-
-
-def _read_coordinator_epoch(batch: Batch) -> int:
-    with suppress(BadBytes):
-        for record in batch.records[:1]:
-            return decode_end_transaction_marker(record.value)
-    return 0
 
 
 def _has_had_members(group: AnyGroup, since_ms: int) -> bool:

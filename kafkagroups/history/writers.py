@@ -15,6 +15,7 @@ an upgrade, for example version 4 of an OffsetCommit value since Kafka 4.1.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -38,8 +39,8 @@ Version 1 of a commit's value has an expire timestamp that decides, and version 
 """
 
 
-def count_writers(partition: Partition) -> list[WriterCount]:
-    """Return the writers, in the order of their first commits."""
+def count_writers(partition: Partition) -> Iterator[WriterCount]:
+    """Yield the writers, in the order of their first commits."""
     keys = LogKeys(partition.dialect)
     commits_of: dict[tuple[str, int, bool, int], tuple[array[int], array[int]]] = {}
     """The times and the sizes of the commits of each writer."""
@@ -53,7 +54,6 @@ def count_writers(partition: Partition) -> list[WriterCount]:
             times, sizes = commits_of.setdefault(writer, (array("q"), array("q")))
             times.append(records[0].timestamp)
             sizes.append(sum(record.size for record in records))
-    writers = []
     for writer, (times, sizes) in commits_of.items():
         known_times = sorted(time for time in times if time != NO_TIMESTAMP)
         gaps = [later - earlier for earlier, later in pairwise(known_times)]
@@ -61,8 +61,7 @@ def count_writers(partition: Partition) -> list[WriterCount]:
         *_, records_per_batch = writer
         counts = (len(times), len(times) * records_per_batch, sum(sizes))
         interval_ms = median(gaps) if gaps else None
-        writers.append(WriterCount(*writer, partition.number, *counts, first_ms, last_ms, interval_ms))
-    return writers
+        yield WriterCount(*writer, partition.number, *counts, first_ms, last_ms, interval_ms)
 
 
 @dataclass
@@ -74,19 +73,16 @@ class _Stretch:
     writers: VersionRange
 
 
-class Stretches:
+class Stretches(list[_Stretch]):
     """The stretches of a log, or of the records of one group in it."""
 
-    def __init__(self) -> None:
-        self.found: list[_Stretch] = []
-
     def add(self, offset: int, epoch: int, writers: VersionRange) -> None:
-        last = self.found[-1] if self.found else None
+        last = self[-1] if self else None
         common = writers if last is None else last.writers.intersect(writers)
         if last is not None and last.epoch == epoch != NO_EPOCH and not common.is_empty():
             last.writers = common
         elif last is None or last.writers != writers:
-            self.found.append(_Stretch(offset, epoch, writers))
+            self.append(_Stretch(offset, epoch, writers))
         else:
             last.epoch = epoch
 
@@ -95,7 +91,7 @@ class Stretches:
         common = EVERY_VERSION
         of_range: list[_Stretch] = []
         parts: list[tuple[int, VersionRange | None]] = []
-        for stretch in self.found:
+        for stretch in self:
             narrower = common.intersect(stretch.writers)
             if narrower.is_empty():
                 parts += _split(of_range, stretch.writers)
@@ -111,8 +107,8 @@ class Stretches:
         ]
 
 
-def find_ranges(partition: Partition) -> list[WriterRange]:
-    """Return the ranges of a log.
+def find_ranges(partition: Partition) -> Iterator[WriterRange]:
+    """Yield the ranges of a log.
 
     Most logs have one range, and are not read for it. Otherwise, a record is decoded only if its type and its version
     do not decide, or if the log contains records that cannot be read.
@@ -125,7 +121,7 @@ def find_ranges(partition: Partition) -> list[WriterRange]:
     start_offset = partition.log.start_offset
     next_offset = partition.loaded.next_offset
     if start_offset >= next_offset:
-        return []
+        return
     common = VersionRange.common_to(each for each in partition.totals.writers if not each.is_empty())
     stretches = _read_stretches(partition) if common.is_empty() else Stretches()
     if not common.is_empty():
@@ -133,12 +129,10 @@ def find_ranges(partition: Partition) -> list[WriterRange]:
     ranges = stretches.join() or [(start_offset, [EVERY_VERSION])]
     firsts = [start_offset, *(first for first, _ in ranges[1:])]
     ends = [*firsts[1:], next_offset]
-    found = []
     for first, end, (_, possible) in zip(firsts, ends, ranges, strict=True):
         names = " or ".join(describe_writers([versions]) for versions in possible)
         versions = VersionRange(min(each.since for each in possible), max(each.until for each in possible))
-        found.append(WriterRange(first, end - 1, names, versions))
-    return found
+        yield WriterRange(first, end - 1, names, versions)
 
 
 def _read_stretches(partition: Partition) -> Stretches:

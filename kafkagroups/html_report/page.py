@@ -13,7 +13,7 @@ import shlex
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from importlib import metadata, resources
 from itertools import accumulate, chain
@@ -30,7 +30,6 @@ from kafkagroups.history.check import Check, judge
 from kafkagroups.history.event import Event
 from kafkagroups.history.finding import Finding, count_of, describe_duration, describe_time, describe_topic, list_groups
 from kafkagroups.history.group_log import load_group_logs
-from kafkagroups.history.passes import refuse_foreign_log
 from kafkagroups.history.scan import CountedTopic
 from kafkagroups.history.stats import Stats
 from kafkagroups.history.timeline import build_history
@@ -72,7 +71,7 @@ def read_stories(counted: CountedTopic, stats: Stats) -> tuple[list[Story], int]
     for log in counted.topic.logs:
         groups = [name for name in wanted if log.partition in rows[name].in_partitions]
         for group, group_log in load_group_logs(counted.topic.part(log), groups)[1].items() if groups else ():
-            history = build_history(group_log, log.partition, log.start_offset)
+            history = build_history(group_log, log.partition, counted.groups.partitions[log.partition])
             events = [event for event in history.events if event.event in TOLD and not event.is_routine]
             stories += [(group, log.partition, events)] if events else []
     return sorted(stories, key=lambda story: (-len(story[2]), story[0])), len(names) - len(wanted)
@@ -89,12 +88,11 @@ class LogFacts:
     stories: Sequence[Story]
     unread: int
 
-    def command(self, name: str, *words: str, group: str | None = None) -> str:
+    def command(self, name: str, *words: str) -> str:
         topic = self.stats.topic_partitions
-        of_group = [] if group is None else [f"--group={group}"]
         rules = ["--coordinator", self.topic.dialect.coordinator, "--kafka", self.topic.dialect.kafka]
         count = ["--partitions", str(topic.count)] if topic.origin == "option" else []
-        return shlex.join(["kafkagroups", name, self.topic.path, *of_group, *words, *rules, *count])
+        return shlex.join(["kafkagroups", name, self.topic.path, *words, *rules, *count])
 
     def count_by_time(self) -> list[tuple[int, float]]:
         """Return the start of each of PARTS equal parts of the time, and the records per minute in it.
@@ -126,7 +124,6 @@ class LogFacts:
 
 def read_facts(topic: OpenTopic) -> LogFacts:
     counted = CountedTopic(topic)
-    refuse_foreign_log(counted.topic, counted.groups.partitions_of)
     stats = counted.sum_stats()
     return LogFacts(counted.topic, counted.groups, stats, judge(counted, stats), *read_stories(counted, stats))
 
@@ -179,7 +176,8 @@ def _render(all_facts: Sequence[LogFacts], comparison: str) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"duration": describe_duration, "names": list_groups, "of": count_of, "time": format_time}
-    environment.filters["assumptions"] = describe_topic
+    # The change of the partition count is a finding.
+    environment.filters["assumptions"] = lambda topic, *rules: describe_topic(replace(topic, changed=None), *rules)
     style = (resources.files("kafkagroups.html_report") / "style.css").read_text(encoding="utf-8")
     page = environment.get_template("page.html.j2").render(
         all_facts=all_facts,

@@ -54,6 +54,7 @@ from kafkagroups.records.serde import decode_with_key
 from kafkagroups.records.wire import uuid_text
 
 MAX_NAMED_BYTES = 64 * 2**20
+MAX_BYTES_IN_MEMORY = 32 * 2**20
 _TOPIC_ID_TAG = b"\x01\x00\x10"
 """What stands before the topic id at the end of an offset value: one tagged field, tag 0, 16 bytes."""
 _NAMING_TYPES = (4, 15)
@@ -144,6 +145,11 @@ class OpenTopic:
 
     def part(self, *logs: Log) -> OpenTopic:
         return replace(self, logs=logs)
+
+    def in_memory(self) -> OpenTopic:
+        """Return the topic with logs that stay in memory after their first reading, if they are small."""
+        is_small = sum(log.size for log in self.logs) <= MAX_BYTES_IN_MEMORY
+        return self.part(*(log.in_memory() for log in self.logs)) if is_small else self
 
     def check_stop(self) -> None:
         """Raise UsageError if reading ends at an offset, and there are several partitions."""

@@ -1,5 +1,6 @@
 """Logs of real brokers in which somebody has done something. The folder's README.md says what."""
 
+import json
 import re
 import shutil
 
@@ -139,3 +140,41 @@ def test_the_offsets_of_a_share_group_that_are_deleted_and_made_again(incidents,
     text = " ".join(out.split())
     assert "answers that thumbnail-workers is Stable. The offsets of a share group are not in this log, but" in text
     assert "0 offsets" not in text
+
+
+def test_a_static_member_is_not_named_with_the_host_of_another_process(incidents, run):
+    """A classic group's record keeps the host of the first process (replaceStaticMember)."""
+    _, out, _ = run("timeline", incidents / "fenced", "--group", "fleet-tracker", "--kafka", "3.9.2", "--all")
+    replaced = re.findall(r"static member tracker-1 .*? new id", " ".join(out.split()))
+    assert len(replaced) == 10 and not any("127.0" in each for each in replaced)
+    (finding,) = kg.stats(incidents / "fenced", kafka="3.9.2").findings
+    assert finding.kind == "shared_instance_id" and "the host of the first process" in finding.what
+
+
+def test_commits_of_both_replicas_prove_that_the_topic_forks_too(incidents, run):
+    """payments-1 forked: record 509 was written in epoch 2 on b, and in epoch 0 on a. So the 695 of b stands for others
+    than the 611 of a, and heals nothing.
+    """
+    sides = [incidents / "settlement" / name for name in "ab"]
+    _, out, _ = run("diff", *sides, "--kafka", "3.9.2")
+    assert "healed" not in out and " ".join(out.split()).count("the topic forks, too: its") == 5
+    _, out, _ = run("diff", *sides, "--kafka", "3.9.2", "--json")
+    healed = json.loads(out)["healed"]["offsets"]
+    assert set(healed["payment-settlement"].values()) == set(healed["refund-mailer"].values()) == {False}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_topic_that_was_created_again_with_more_partitions_is_found(engine, incidents):
+    """Its new offsets are more than were deleted. The ids of the topic are those of types 15 and 8 in the log."""
+    (finding,) = kg.stats(incidents / "replaced", kafka="4.4.0", engine=engine).findings
+    assert finding.kind == "topic_created_again"
+    assert "its id changed from TrjAZ2HKRTSt9tqxMJErxA to Yr34uxDOQHi7oOq0i6pemg" in finding.what
+
+
+@pytest.mark.parametrize("group", ["tariff-sync", "monthly-invoice", "contract-export"])
+def test_an_expiry_by_a_wrong_clock_is_doubted_also_for_a_group_without_later_records(group, incidents):
+    """The clock was 9 days ahead. tariff-sync has no record after it, but its partition has."""
+    events = kg.timeline(incidents / "jumped", group, kafka="4.3.1", retention_ms=7 * 86_400_000).events
+    ends = [event.what for event in events if event.event in ("expired", "deleted")]
+    assert len(ends) > 1 and all("a broker's clock was wrong" in end for end in ends)
+    assert not any("with it" in end for end in ends)  # Its time does not tell which others it took.

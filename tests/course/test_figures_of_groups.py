@@ -286,7 +286,7 @@ def test_since_2_4_the_group_decides(commit, retention):
     }
     for members, day in expected.items():
         assert read_days(commit, members, retention)[1] == f"day {day}"
-    assert "Kafka 2.4+: the offset exists" in expiry().text(LAST_STEP, commit, STAYS, retention)
+    assert "Kafka 2.4+: ✓ the offset exists" in expiry().text(LAST_STEP, commit, STAYS, retention)
 
 
 def test_a_deletion_is_shown_on_its_day_and_not_before():

@@ -199,7 +199,7 @@ function narrowMark(mark, narrow) {
 function squeezeBox(box, [right, y], squeeze) {
   const width = y === box.y && right > box.x ? right - box.x : box.width * squeeze;
   const isTight = (texts, size) => texts.some((text) => text.length * size * CHARACTER_WIDTH > width);
-  const lines = box.short && isTight(box.lines ?? [], box.size) ? [box.short] : (box.lines ?? []);
+  const lines = box.short && isTight(box.lines ?? [], box.size) ? box.short.split("\n") : (box.lines ?? []);
   if (!isTight(lines, box.size)) return { ...box, width, lines };
   const stacked = lines.join("").length < 3 ? [...lines.join("")] : wrapTexts(lines, (text) => isTight([text], 11));
   if (!isTight(stacked, 11) && stacked.length * 11 * LINE_HEIGHT <= box.height + 3) return { ...box, width, lines: stacked, size: 11 };

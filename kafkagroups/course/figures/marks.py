@@ -154,7 +154,7 @@ class Box(_Timed):
     With `is_gone`, the thing is gone, or will be: the box is faded and hatched. With `is_hollow`, only the border has a
     colour, as for a tombstone. `hue` is the group or the key whose colour fills the box, and a solid box has its strong
     colour. `choice` is the control and the option that a click on the box chooses. `origin` is the key of the mark from
-    which a new box comes, as a copy of it. `short` replaces words that are too wide in a narrow column.
+    which a new box comes, as a copy of it. `short` has the lines that replace too wide words in a narrow column.
     """
 
     key: str

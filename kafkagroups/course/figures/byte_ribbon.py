@@ -322,7 +322,8 @@ class RecordRibbon(Figure):
             if change and place.span == self._find_span(change):
                 marks += draw_changed_byte(place, change.position, change.byte)
         if change:
-            return self._draw_change(marks, fields, selected, change, reading)
+            scene = self._draw_change(marks, selected, change, reading)
+            return replace(scene, text=(*scene.text, *fields))
         span = self.spans[selected]
         name = find_name(span)
         marks += draw_reader(self._places, selected, len(parts[span.part]))
@@ -338,9 +339,7 @@ class RecordRibbon(Figure):
         caption = f"{where[:1].upper()}{where[1:]}: {shown_bytes}.{reach}"
         return Scene(tuple(marks), caption, (*text, f"meaning: {span.meaning}", *fields), lines=lines)
 
-    def _draw_change(
-        self, marks: list[Mark], fields: list[str], selected: int, change: ByteChange, reading: Reading
-    ) -> Scene:
+    def _draw_change(self, marks: list[Mark], selected: int, change: ByteChange, reading: Reading) -> Scene:
         misread = [span for span in reading.spans if self._written.get((span.part, find_name(span))) != span.text]
         span = self.spans[selected]
         reached = [each for each in misread if (each.part, each.start) < (span.part, span.end)]
@@ -364,7 +363,7 @@ class RecordRibbon(Figure):
             explanation = "A record has no checksum of its own."
         old = self.bytes_by_part[change.part][change.position]
         caption = f"Byte {change.position} of the {change.part} was {old:02x}, now {change.byte:02x}. {explanation}"
-        text = (f"changed byte: {change.byte:02x}", *belief, *fields)
+        text = (f"changed byte: {change.byte:02x}", *belief)
         return Scene(tuple(marks), caption, text, lines=lines)
 
     def _tell_field(self, span: Span, reading: Reading) -> tuple[Line, Line]:

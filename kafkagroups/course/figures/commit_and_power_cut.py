@@ -174,14 +174,13 @@ def _draw_next_answers(kafka: str, y: float, now: Moment) -> Iterator[Mark]:
     yield Label(f"{kafka} next", 4, y + 24, "the next broker answers", is_bold=True)
     values = {"log": now.next_with_whole_log, "replica": now.next_with_confirmed_log}
     differs = len({*values.values()}) > 1
-    yield Label(
-        f"{kafka} sign", 432, y + 27, "≠" if differs else "=", "middle", size=20, is_bold=True, delay=2 * _DELAY
-    )
-    for (place, value), words in zip(values.items(), ("whole log", "confirmed"), strict=True):
-        tone = (Tone.NEW if place == "log" else Tone.WAIT) if differs else Tone.LIVE
+    sign = "≠" if differs else "="
+    yield Label(f"{kafka} sign", 432, y + 27, sign, "middle", size=20, is_bold=True, delay=2 * _DELAY)
+    names = (("whole log", Tone.NEW), ("confirmed", Tone.WAIT))
+    for (place, value), (words, tone) in zip(values.items(), names, strict=True):
         frame = (_MIDDLES[place] - 52, y + 3, 104, 35)
         style: dict[str, Any] = {"is_bold": differs, "origin": f"{kafka} {place} {value}", "delay": 2 * _DELAY}
-        yield Box(f"{kafka} {place} answer {value}", *frame, (words, value), tone, **style)
+        yield Box(f"{kafka} {place} answer {value}", *frame, (words, value), tone if differs else Tone.LIVE, **style)
 
 
 def _draw_broker(kafka: str, top: float, now: Moment, before: Moment, *, is_cut: bool) -> Iterator[Mark]:

@@ -204,7 +204,7 @@ def _find_left(column: int) -> float:
 def _draw_cell(name: str, column: int, top: float, partition: str, member: _Member) -> Box:
     """The lower lines of a cell are for the partition's chip."""
     held = (member.revoking, member.current, member.target)
-    reads = ("reads", Tone.PLAIN) if partition in member.target or not member.target else ("no target", Tone.WAIT)
+    reads = ("reads", Tone.PLAIN) if partition in member.target else ("no target", Tone.WAIT)
     words = (("must go", Tone.WAIT), reads, ("target", Tone.WAIT))
     word, tone = next((word for role, word in zip(held, words, strict=True) if partition in role), ("", Tone.MUTED))
     frame = (_find_left(column), top, _CELL_WIDTH, _CELL_HEIGHT)

@@ -82,18 +82,13 @@ def find_fill(hue: str) -> str:
     return _mix(hue, PAGE_COLOUR, 0.2)
 
 
-def _soften(line: str) -> str:
-    return _mix(line, PAGE_COLOUR, _SOFT_SHARE)
-
-
 def find_dark_colours() -> dict[str, str]:
     pairs = [(PAGE_COLOUR, _DARK_PAGE)]
     for tone in Tone:
         pairs += zip(find_colours(tone), _mix_colours(tone, _DARK_LINES, _DARK_PAGE, _DARK_INK), strict=True)
-    for light_hue, dark_hue in zip(LIGHT_HUES, _DARK_HUES, strict=True):
-        pairs += [(light_hue, dark_hue), (find_fill(light_hue), _mix(dark_hue, _DARK_PAGE, _DARK_SHARE))]
     for light, dark in zip((*LIGHT_HUES, *_LIGHT_LINES), (*_DARK_HUES, *_DARK_LINES), strict=True):
-        pairs.append((_soften(light), _mix(dark, _DARK_PAGE, _SOFT_SHARE)))
+        pairs += [(light, dark), (find_fill(light), _mix(dark, _DARK_PAGE, _DARK_SHARE))]
+        pairs.append((_mix(light, PAGE_COLOUR, _SOFT_SHARE), _mix(dark, _DARK_PAGE, _SOFT_SHARE)))
     return dict(pairs)
 
 
@@ -350,7 +345,7 @@ def _find_border(box: Box, hue: str, line: str) -> tuple[str, float]:
         return line, 1.25 if box.is_dashed else 1.75
     if box.is_dashed or box.is_hollow or (not box.lines and (box.hue or box.tone is Tone.PLAIN)):
         return line if box.tone is Tone.MUTED else hue, 1
-    return _soften(hue), 1
+    return _mix(hue, PAGE_COLOUR, _SOFT_SHARE), 1
 
 
 def _find_head(arrow: Arrow) -> list[tuple[float, float]]:

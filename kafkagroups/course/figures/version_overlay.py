@@ -261,11 +261,8 @@ def _draw_fields(number: int, y: float, sides: _Sides, fields: Sequence[Span], w
             words = sign.strip()
         lines = (words, shorten(field.text, int((width - 14) / measure_text("0", _SIZE))))
         # A block comes from the bytes above it, which have its name.
-        style: dict[str, Any] = {
-            "is_dashed": is_wrong,
-            "origin": f"written {number} {sides[field.start][2]}",
-            "short": sign + lines[1],
-        }
+        origin = f"written {number} {sides[field.start][2]}"
+        style: dict[str, Any] = {"is_dashed": is_wrong, "origin": origin, "short": sign + lines[1]}
         yield Box(f"read {number} {name}", x, y, width, _BLOCK_HEIGHT, lines, tone, _SIZE, **style)
 
 

@@ -22,7 +22,7 @@ CEILINGS = {
     "(top)": 498,
     "cli": 2732,
     "coordinator": 5033,
-    "course": 6649,
+    "course": 6681,
     "engine": 2552,
     "groups": 2032,
     "history": 4840,

@@ -93,7 +93,7 @@ def test_after_a_power_cut_the_next_broker_may_have_the_newest_record(step, answ
 
 
 def test_both_coordinators_leave_the_same():
-    """The scene shows the answers of one next broker only, because a crash leaves the log, and the logs are equal."""
+    """The headline tells one answer, because a crash leaves the log, and the logs are equal."""
     new, classic = power_cut().moments.values()
     for ours, theirs in zip(new, classic, strict=True):
         assert ours.next_with_whole_log == theirs.next_with_whole_log
@@ -286,7 +286,7 @@ def test_since_2_4_the_group_decides(commit, retention):
     }
     for members, day in expected.items():
         assert read_days(commit, members, retention)[1] == f"day {day}"
-    assert "Kafka 2.4+: the offset exists" in expiry().text(LAST_STEP, commit, STAYS, retention)
+    assert "Kafka 2.4+: ✓ the offset exists" in expiry().text(LAST_STEP, commit, STAYS, retention)
 
 
 def test_a_deletion_is_shown_on_its_day_and_not_before():

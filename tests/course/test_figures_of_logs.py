@@ -69,6 +69,7 @@ def test_the_copied_records_close_up_and_keep_their_offsets():
         "record 5: A = 3",
         "record 6: B = 2",
     ]
+    assert offset_map().text(5)[7:9] == ["verdict 0: removed newer: 5", "verdict 1: kept no entry"]
     before = read_lefts(9)
     after = read_lefts(10)
     assert all(after[f"record {offset}"] < before[f"record {offset}"] for offset in (1, 2, 4, 5))

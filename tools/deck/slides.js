@@ -17,31 +17,30 @@ function leaveFigure(event) {
   if (event.key === "PageDown") Reveal.next();
 }
 
-// The arrows and the space bar go through the steps of a figure before they change the slide.
+// The arrows and the space bar go through the steps of a figure before they change the slide. A figure opens where there
+// is something to see. Unless the speaker has clicked in it, the first key tells its story from the beginning.
 const STEPS = { ArrowRight: "next", ArrowDown: "next", " ": "next", ArrowLeft: "previous", ArrowUp: "previous" };
 
 function stepFigure(event) {
   const figure = Reveal.getCurrentSlide()?.querySelector(".kg-figure");
-  const button = figure?.querySelector(`.kg-${STEPS[event.key]}`);
-  if (isInFigure() || button?.getAttribute("aria-disabled") !== "false") return;
-  button.click();
+  const step = STEPS[event.key];
+  const button = figure?.querySelector(`.kg-${step}`);
+  const isFresh = !figure?.classList.contains("begun");
+  if (isInFigure() || !button || (isFresh ? step === "previous" : button.getAttribute("aria-disabled") !== "false")) return;
+  figure.classList.add("begun");
+  if (isFresh) {
+    const slider = figure.querySelector(".kg-bar input");
+    slider.value = 0;
+    slider.dispatchEvent(new Event("input"));
+  } else button.click();
   event.preventDefault();
   event.stopPropagation();
-}
-
-// A speaker tells a story from its beginning, so a figure begins at its first step.
-function beginFigure({ currentSlide }) {
-  const slider = currentSlide.querySelector(".kg-figure:not([data-begun]) .kg-bar input");
-  if (!slider) return;
-  slider.closest(".kg-figure").dataset.begun = "";
-  slider.value = 0;
-  slider.dispatchEvent(new Event("input"));
 }
 
 if (window.Reveal) {
   document.addEventListener("keydown", leaveFigure, true);
   document.addEventListener("keydown", stepFigure, true);
-  if (!isPrinted) Reveal.on("slidechanged", beginFigure);
+  document.addEventListener("click", ({ target }) => target.closest(".kg-figure")?.classList.add("begun"));
   Reveal.initialize({
     width: 1280,
     height: 720,

@@ -87,22 +87,25 @@ def _find_end(span: Span, size: int) -> int:
 
 
 def arrange_blocks(spans: Sequence[Span]) -> tuple[list[Place], list[Mark], float]:
+    """A count stands in one row with what it counts, and with the next field, which a wrong count would take."""
     places: list[Place] = []
     headings: list[Mark] = []
     section = ""
     x = float(MARGIN)
     y = -float(_ROW_HEIGHT)
-    for span in spans:
+    for number, span in enumerate(spans):
         if span.part != section:
             section = span.part
             x = MARGIN
             y += _ROW_HEIGHT + 22
             headings.append(Label(f"heading {section}", MARGIN, y - 5, section, is_bold=True))
+        together = [each for each in spans[number : number + 3] if each.part == section and _find_kind(span) == "count"]
+        widths = [_place_block(each, 0, 0, _SHOWN_BYTES[1]).width + _GAP for each in together or [span]]
+        if x > MARGIN and x + sum(widths) > WIDTH - MARGIN + _GAP:
+            x = MARGIN
+            y += _ROW_HEIGHT
         longest, shortest = (_place_block(span, x, y, shown) for shown in _SHOWN_BYTES)
         place = longest if longest.x + longest.width <= WIDTH - MARGIN else shortest
-        if place.x + place.width > WIDTH - MARGIN:
-            y += _ROW_HEIGHT
-            place = _place_block(span, MARGIN, y, _SHOWN_BYTES[0])
         places.append(place)
         x = place.x + place.width + _GAP
     return places, headings, y + _ROW_HEIGHT + 2
@@ -179,7 +182,7 @@ def narrow_rows(places: Sequence[Place]) -> Iterator[Part]:
             left = waiting[0].x
             fitting = [place for place in waiting if place.x + place.width - left <= NARROW_WIDTH]
             del waiting[: len(fitting)]
-            right = waiting[0].x if waiting else WIDTH
+            right = waiting[0].x if waiting else left + NARROW_WIDTH + _GAP
             yield Part(left - _GAP, top, right - _GAP, bottom, (0, y))
             y += bottom - top
             top = bottom - _ROW_HEIGHT
@@ -297,6 +300,7 @@ class RecordRibbon(Figure):
 
     def _draw(self, selected: int, change: ByteChange | None, parts: Mapping[str, bytes], reading: Reading) -> Scene:
         marks: list[Mark] = list(self._headings)
+        fields = []
         stop = self._find_stop(reading)
         selected = min(selected, stop)  # A reader that refuses the record reads no further.
         believed = reading.value_by_name
@@ -311,11 +315,15 @@ class RecordRibbon(Figure):
                 tone = Tone.ERROR
             elif number == selected:
                 tone = Tone.NEW
-            marks.append(draw_block(number, place, data, value, tone, is_read=is_read))
+            block = draw_block(number, place, data, value, tone, is_read=is_read)
+            marks.append(block)
+            words = f" = {shorten(value)}" if is_read else ", not read yet"
+            fields.append(f"{' '.join(key)}{words}: {block.lines[1]}")
             if change and place.span == self._find_span(change):
                 marks += draw_changed_byte(place, change.position, change.byte)
         if change:
-            return self._draw_change(marks, selected, change, reading)
+            scene = self._draw_change(marks, selected, change, reading)
+            return replace(scene, text=(*scene.text, *fields))
         span = self.spans[selected]
         name = find_name(span)
         marks += draw_reader(self._places, selected, len(parts[span.part]))
@@ -329,7 +337,7 @@ class RecordRibbon(Figure):
         lines = (Line(f"Field {name}: {value}", Tone.NEW), Line(span.meaning[:1].upper() + span.meaning[1:]))
         text = (f"field: {name}", f"where: {where}", f"bytes: {shown_bytes}", f"value: {value}")
         caption = f"{where[:1].upper()}{where[1:]}: {shown_bytes}.{reach}"
-        return Scene(tuple(marks), caption, (*text, f"meaning: {span.meaning}"), lines=lines)
+        return Scene(tuple(marks), caption, (*text, f"meaning: {span.meaning}", *fields), lines=lines)
 
     def _draw_change(self, marks: list[Mark], selected: int, change: ByteChange, reading: Reading) -> Scene:
         misread = [span for span in reading.spans if self._written.get((span.part, find_name(span))) != span.text]

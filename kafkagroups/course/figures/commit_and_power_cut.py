@@ -21,8 +21,8 @@ _GROUP = "dashboard"
 _PARTITION = TopicPartition("orders", 0)
 _MIDDLES = {"answer": 51, "newest": 169, "fetched": 267, "log": 365, "replica": 500}
 """The middle of the slot of each place."""
-_HEIGHT = 264
-_ROW_DISTANCE = 168
+_HEIGHT = 290
+_ROW_DISTANCE = 149
 _CHIP_WIDTH = 38
 _DELAY = 0.4
 """The seconds until the replica has the record. Only then it counts."""
@@ -141,41 +141,46 @@ class CommitAndPowerCut(Figure):
         for row, (kafka, moments) in enumerate(self.moments.items()):
             now = moments[step]
             marks += _draw_broker(kafka, row * _ROW_DISTANCE, now, moments[max(0, step - 1)], is_cut=is_cut)
+            marks += (_draw_next_answers if is_cut else _draw_fetch)(kafka, row * _ROW_DISTANCE + 102, now)
             places = zip((*_MEMORY_NAMES[kafka], "log", "replica", "answer"), astuple(now), strict=False)
             text += [f"{kafka}, {place}: {value}" for place, value in places]
         if not is_cut:
-            style: dict[str, Any] = {"is_bold": True, "delay": _DELAY}
-            origin = f"3.9.2 fetched {now.fetched}"
-            marks += [
-                Arrow("4.3.1 reads", 267, 88, 267, 112, Tone.LIVE),
-                Arrow("3.9.2 reads", 267, 198, 267, 163, Tone.LIVE),
-                Box("fetch", 143, 114, 248, 48, ("a fetch now returns", ""), Tone.LIVE, **style),
-                Box(f"fetch {now.fetched}", 248, 138, 38, 20, (now.fetched,), hue=_GROUP, origin=origin, **style),
-            ]
             text.append(f"a fetch now returns: {now.fetched}")
             line = Line(f"{name}: a fetch returns {now.fetched}", Tone.LIVE)
             return Scene(tuple(marks), sentence, tuple(text), lines=(line,))
         whole = now.next_with_whole_log
         confirmed = now.next_with_confirmed_log
         either = " or ".join(dict.fromkeys([whole, confirmed]))
-        differs = whole != confirmed
-        marks += [
-            Label("next title", 144, 114, "The next broker loads its log and answers", is_bold=True),
-            _draw_answer(f"log {whole}", 143, ("the whole log", whole), Tone.NEW, differs=differs),
-            Label("sign", 267, 147, "≠" if differs else "=", "middle", size=20, is_bold=True, delay=2 * _DELAY),
-            _draw_answer(f"replica {confirmed}", 281, ("confirmed part", confirmed), Tone.WAIT, differs=differs),
-        ]
         for part, value in (("whole log", whole), ("confirmed records", confirmed)):
             text.append(f"after a power cut, with the {part}: {value}")
         still = "still " * (either == self.moments["4.3.1"][0].fetched)
         words = f"{name}, then a power cut: the next broker {still}answers {either}"
-        line = Line(words, Tone.ERROR if differs else Tone.LIVE)
+        line = Line(words, Tone.ERROR if whole != confirmed else Tone.LIVE)
         return Scene(tuple(marks), _LOSSES[step], tuple(text), lines=(line,))
 
 
-def _draw_answer(key: str, x: float, lines: tuple[str, ...], tone: Tone, *, differs: bool) -> Box:
-    style: dict[str, Any] = {"tone": tone if differs else Tone.LIVE, "is_bold": differs, "delay": 2 * _DELAY}
-    return Box(key, x, 121, 110, 42, lines, origin=f"3.9.2 {key}", **style)
+def _draw_fetch(kafka: str, y: float, now: Moment) -> Iterator[Mark]:
+    middle = _MIDDLES["fetched"]
+    yield Arrow(f"{kafka} reads", middle, y - 14, middle, y + 6, Tone.LIVE)
+    yield Label(f"{kafka} returns", middle - 26, y + 24, "a fetch returns", "end", Tone.LIVE, is_bold=True)
+    frame = (middle - _CHIP_WIDTH / 2, y + 7, _CHIP_WIDTH, 25)
+    origin = f"{kafka} fetched {now.fetched}"
+    style: dict[str, Any] = {"is_bold": True, "hue": _GROUP, "origin": origin, "delay": _DELAY}
+    yield Box(f"{kafka} fetch {now.fetched}", *frame, (now.fetched,), Tone.LIVE, **style)
+
+
+def _draw_next_answers(kafka: str, y: float, now: Moment) -> Iterator[Mark]:
+    """What the next broker answers stands below the log that it then has."""
+    yield Label(f"{kafka} next", 4, y + 24, "the next broker answers", is_bold=True)
+    values = {"log": now.next_with_whole_log, "replica": now.next_with_confirmed_log}
+    differs = len({*values.values()}) > 1
+    sign = "≠" if differs else "="
+    yield Label(f"{kafka} sign", 432, y + 27, sign, "middle", size=20, is_bold=True, delay=2 * _DELAY)
+    names = (("whole log", Tone.NEW), ("confirmed", Tone.WAIT))
+    for (place, value), (words, tone) in zip(values.items(), names, strict=True):
+        frame = (_MIDDLES[place] - 52, y + 3, 104, 35)
+        style: dict[str, Any] = {"is_bold": differs, "origin": f"{kafka} {place} {value}", "delay": 2 * _DELAY}
+        yield Box(f"{kafka} {place} answer {value}", *frame, (words, value), tone if differs else Tone.LIVE, **style)
 
 
 def _draw_broker(kafka: str, top: float, now: Moment, before: Moment, *, is_cut: bool) -> Iterator[Mark]:
@@ -186,8 +191,9 @@ def _draw_broker(kafka: str, top: float, now: Moment, before: Moment, *, is_cut:
     yield Label(f"{kafka} title", 116, top + 15, title, tone=Tone.DEAD if is_cut else Tone.PLAIN, is_bold=True)
     yield Box(f"{kafka} broker", 116, top + 22, 302, 74, tone=Tone.DEAD if is_cut else Tone.MUTED, is_dashed=is_cut)
     left, right = (114, 98) if now.answer == "NONE" else (98, 114)
-    yield Arrow(f"{kafka} request", left, top + 59, right, top + 59, Tone.MUTED)
-    yield Arrow(f"{kafka} copy", 420, top + 59, 453, top + 59, Tone.MUTED)
+    if not is_cut:
+        yield Arrow(f"{kafka} request", left, top + 59, right, top + 59, Tone.MUTED)
+        yield Arrow(f"{kafka} copy", 420, top + 59, 453, top + 59, Tone.MUTED)
     for name, place in names.items():
         middle = _MIDDLES[place]
         value = getattr(now, place)

@@ -31,8 +31,12 @@ _CELL_WIDTH = 66
 _CELL_HEIGHT = 50
 _AXIS_LEFT = 390
 _AXIS_WIDTH = 140
-_FREE_TOP = 24
-_MEMBER_TOP = 96
+_TAPE_CELLS = 4
+_TAPE_PITCH = 140
+_TOP = 88
+"""Where the memory begins, below the log."""
+_FREE_TOP = _TOP + 24
+_MEMBER_TOP = _TOP + 96
 _MEMBER_HEIGHT = 66
 _COLUMN_DELAY = 0.12
 _EPOCH_DELAY = 0.8
@@ -84,13 +88,16 @@ class Epochs(Figure):
             before = steps[max(number - 1, 0)][2]
             told, _, reason = _explain(record_type, state, before).partition(". ")
             caption = f"Record {title}. {reason}".strip() if number else reason
-            return _draw(state, before, told.removesuffix("."), caption, shape)
+            titles = [each for _, each, _ in steps[1 : number + 1]]
+            memory = _draw(state, before, told.removesuffix("."), caption, shape)
+            return replace(memory, marks=(*_draw_tape(titles), *memory.marks))
 
         revokes = (n for n, step in enumerate(steps) if any(each.revoking for each in step[2].members.values()))
         controls = (Control("record", "step", places, initial=next(revokes, 0)),)
         title = f"The epochs of the consumer group {group}"
         fold = _find_left(len(partitions))
-        narrow = (Part(0, 0, fold, height, (0, 0)), Part(fold, 0, WIDTH, height, (0, height)))
+        left = Part(0, _TOP, fold, height, (0, _TOP))
+        narrow = (Part(0, 0, WIDTH, _TOP, (0, 0), 0.61), left, Part(fold, _TOP, WIDTH, height, (0, height)))
         super().__init__(Content.draw(title, height, controls, draw, narrow=narrow))
 
 
@@ -126,6 +133,19 @@ def _list_partitions(assignment: list[Any], topics: dict[str, str]) -> tuple[str
     return tuple(f"{topics[each.topic_id]}-{number}" for each in assignment for number in sorted(each.partitions))
 
 
+def _draw_tape(titles: list[str]) -> Iterator[Mark]:
+    """Yield the last of the records that are loaded. A new one comes at the right end."""
+    yield Label("tape title", 4, 14, "the log", is_bold=True, keeps_width=True)
+    for place, title in enumerate(titles[-_TAPE_CELLS:], max(0, _TAPE_CELLS - len(titles))):
+        offset, what, *_ = title.split(": ")
+        role, _, whose = what.rpartition(" ")
+        x = place * _TAPE_PITCH + 2
+        tone = Tone.NEW if title == titles[-1] else Tone.PLAIN
+        frame = (x, 21, _TAPE_PITCH - 4, 46)
+        yield Box(f"record {offset}", *frame, (role or "current assignment", whose), tone, 11)
+        yield Label(f"offset {offset}", x + _TAPE_PITCH / 2 - 2, 80, offset, "middle", Tone.MUTED, 11)
+
+
 def _list_epochs(state: _State) -> list[int]:
     return [state.group_epoch, state.assignment_epoch, *(member.epoch for member in state.members.values())]
 
@@ -137,16 +157,16 @@ def _draw(state: _State, before: _State, line: str, caption: str, shape: _Shape)
     marks: list[Mark] = [
         *(Box(f"band {top}", 0, top - 5, WIDTH, _CELL_HEIGHT + 10, tone=Tone.MUTED) for top in tops),
         Label("free title", 4, _FREE_TOP + 29, "no owner", tone=Tone.MUTED),
-        Label("member title", 4, 14, "member", is_bold=True),
-        Label("partition title", _CELLS_LEFT, 14, "partitions: has and target", is_bold=True),
-        Label("epoch title", _AXIS_LEFT - 4, 14, "epoch of", "end", is_bold=True),
+        Label("member title", 4, _TOP + 14, "member", is_bold=True),
+        Label("partition title", _CELLS_LEFT, _TOP + 14, "partitions: has and target", is_bold=True),
+        Label("epoch title", _AXIS_LEFT - 4, _TOP + 14, "epoch of", "end", is_bold=True),
     ]
     for epoch in epochs:
         x = _find_token(epoch, epochs) + _TOKEN_SIZE / 2
-        marks.append(Label(f"epoch {epoch}", x, 14, str(epoch), "middle", is_bold=True))
-        marks.append(Arrow(f"line {epoch}", x, 22, x, bottom, Tone.MUTED, has_head=False))
-    tokens = [("group", 24, state.group_epoch, before.group_epoch)]
-    tokens.append(("assignment", 54, state.assignment_epoch, before.assignment_epoch))
+        marks.append(Label(f"epoch {epoch}", x, _TOP + 14, str(epoch), "middle", is_bold=True))
+        marks.append(Arrow(f"line {epoch}", x, _TOP + 22, x, bottom, Tone.MUTED, has_head=False))
+    tokens = [("group", _TOP + 24, state.group_epoch, before.group_epoch)]
+    tokens.append(("assignment", _TOP + 54, state.assignment_epoch, before.assignment_epoch))
     text = [f"{name} epoch: {epoch}" for name, _, epoch, _ in tokens]
     for name, top in zip(members, tops, strict=True):
         member = state.members.get(name, _Member())
@@ -184,7 +204,8 @@ def _find_left(column: int) -> float:
 def _draw_cell(name: str, column: int, top: float, partition: str, member: _Member) -> Box:
     """The lower lines of a cell are for the partition's chip."""
     held = (member.revoking, member.current, member.target)
-    words = (("must go", Tone.WAIT), ("reads", Tone.PLAIN), ("target", Tone.WAIT))
+    reads = ("reads", Tone.PLAIN) if partition in member.target else ("no target", Tone.WAIT)
+    words = (("must go", Tone.WAIT), reads, ("target", Tone.WAIT))
     word, tone = next((word for role, word in zip(held, words, strict=True) if partition in role), ("", Tone.MUTED))
     frame = (_find_left(column), top, _CELL_WIDTH, _CELL_HEIGHT)
     return Box(f"cell {name} {partition}", *frame, (word, "", "") if word else (), tone, is_hollow=not word)

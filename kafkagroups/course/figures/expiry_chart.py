@@ -238,11 +238,11 @@ def _draw_offset(row: str, today: int, deletion_day: int | None, case: _Case) ->
     if today < start:
         yield _draw_words(row, "no offset yet")
     elif deletion_day is None or today < deletion_day:
-        yield _draw_bar(row, "offset", start, today, tone=Tone.LIVE)
-        yield _draw_words(row, "the offset exists")
+        yield _draw_bar(row, "offset", start, today, hue="C", tone=Tone.LIVE)
+        yield replace(_draw_words(row, "✓ the offset exists", Tone.LIVE), is_bold=True)
     else:
         clock = case.find_clock(row, deletion_day)
-        yield _draw_bar(row, "offset", start, deletion_day, hue=_HUES[clock], tone=Tone.DEAD, is_gone=True)
+        yield _draw_bar(row, "offset", start, deletion_day, hue=_HUES[clock], tone=Tone.ERROR, is_gone=True)
         words = f"✗ deleted on day {deletion_day}"
         yield replace(_draw_words(row, words, Tone.ERROR), key=f"{row} deletion", is_bold=True)
         x = _find_x(deletion_day) + 4

@@ -54,13 +54,16 @@ function followTheme(root) {
 
 // Marks ------------------------------------------------------------------------------------------------------------
 
-// A text that is wider than its room gets narrower letters, because the fonts of browsers differ.
-function drawText(parent, x, y, text, mark, room = 1.15 * text.length * mark.size * CHARACTER_WIDTH) {
+function drawText(parent, x, y, text, mark) {
   const attributes = { x, y, "font-size": mark.size, "text-anchor": mark.anchor ?? "middle", "xml:space": "preserve" };
   if (mark.is_bold) attributes["font-weight"] = "bold";
-  const shape = makeElement(parent, "text", attributes, text);
+  return makeElement(parent, "text", attributes, text);
+}
+
+// A text that is wider than its room gets narrower letters, because the fonts of browsers differ.
+function fitText(shape, mark, room = 1.15 * shape.textContent.length * mark.size * CHARACTER_WIDTH) {
   canvas.font = `${mark.is_bold ? "bold " : ""}${mark.size}px ${getComputedStyle(shape).fontFamily}`;
-  if (canvas.measureText(text).width > room) {
+  if (canvas.measureText(shape.textContent).width > room) {
     shape.setAttribute("textLength", room);
     shape.setAttribute("lengthAdjust", "spacingAndGlyphs");
   }
@@ -89,9 +92,8 @@ function drawBox(group, box, rectangle) {
   }
   const lines = box.lines ?? [];
   const first = box.height / 2 - ((lines.length - 1) * box.size * LINE_HEIGHT) / 2 + box.size * 0.35;
-  lines.forEach((line, number) => {
-    drawText(group, box.width / 2, first + number * box.size * LINE_HEIGHT, line, box, box.width - 3);
-  });
+  const texts = lines.map((line, number) => drawText(group, box.width / 2, first + number * box.size * LINE_HEIGHT, line, box));
+  texts.forEach((text) => fitText(text, box, box.width - 3)); // The font of the first line depends on whether there are others.
 }
 
 function drawArrow(group, arrow) {
@@ -131,7 +133,7 @@ function drawMark(group, mark, waitMs, pace) {
   group.style.transform = `translate(${x}px, ${y}px)`;
   if (mark.kind === "box") drawBox(group, mark, rectangle);
   else if (mark.kind === "arrow") drawArrow(group, mark);
-  else (mark.text ?? "").split("\n").forEach((line, number) => drawText(group, 0, number * mark.size * LINE_HEIGHT, line, mark));
+  else (mark.text ?? "").split("\n").forEach((line, number) => fitText(drawText(group, 0, number * mark.size * LINE_HEIGHT, line, mark), mark));
   if (!waitMs || !group.mark) return;
   const texts = listTexts(group);
   const isSame = (number) => texts.length === old.length && texts[number].textContent === old[number].textContent;
@@ -197,7 +199,7 @@ function narrowMark(mark, narrow) {
 function squeezeBox(box, [right, y], squeeze) {
   const width = y === box.y && right > box.x ? right - box.x : box.width * squeeze;
   const isTight = (texts, size) => texts.some((text) => text.length * size * CHARACTER_WIDTH > width);
-  const lines = box.short && isTight(box.lines ?? [], box.size) ? [box.short] : (box.lines ?? []);
+  const lines = box.short && isTight(box.lines ?? [], box.size) ? box.short.split("\n") : (box.lines ?? []);
   if (!isTight(lines, box.size)) return { ...box, width, lines };
   const stacked = lines.join("").length < 3 ? [...lines.join("")] : wrapTexts(lines, (text) => isTight([text], 11));
   if (!isTight(stacked, 11) && stacked.length * 11 * LINE_HEIGHT <= box.height + 3) return { ...box, width, lines: stacked, size: 11 };

@@ -52,6 +52,8 @@ _LIGHT_INK = "#101820"
 _DARK_INK = "#f4f7fa"
 _DARK_SHARE = 0.32
 """How much of a hue is in the colour that fills a box on a dark page."""
+_SOFT_SHARE = 0.55
+"""How much of a line is in the usual border of a box."""
 _LIGHT_LINES = ("#5b6675", "#1b7a3d", "#1a5fc4", "#9a6a00", "#767676", "#b3261e", "#76808d", PAGE_COLOUR)
 _DARK_LINES = ("#8c98a6", "#4fbf78", "#6ba6ff", "#d7a520", "#7d8690", "#ff8a7e", "#78838f", _DARK_PAGE)
 """The border of each tone, in their order. Fills and words are mixtures of it with the page and with its ink."""
@@ -84,8 +86,9 @@ def find_dark_colours() -> dict[str, str]:
     pairs = [(PAGE_COLOUR, _DARK_PAGE)]
     for tone in Tone:
         pairs += zip(find_colours(tone), _mix_colours(tone, _DARK_LINES, _DARK_PAGE, _DARK_INK), strict=True)
-    for light_hue, dark_hue in zip(LIGHT_HUES, _DARK_HUES, strict=True):
-        pairs += [(light_hue, dark_hue), (find_fill(light_hue), _mix(dark_hue, _DARK_PAGE, _DARK_SHARE))]
+    for light, dark in zip((*LIGHT_HUES, *_LIGHT_LINES), (*_DARK_HUES, *_DARK_LINES), strict=True):
+        pairs += [(light, dark), (find_fill(light), _mix(dark, _DARK_PAGE, _DARK_SHARE))]
+        pairs.append((_mix(light, PAGE_COLOUR, _SOFT_SHARE), _mix(dark, _DARK_PAGE, _SOFT_SHARE)))
     return dict(pairs)
 
 
@@ -146,7 +149,7 @@ class Box(_Timed):
     With `is_gone`, the thing is gone, or will be: the box is faded and hatched. With `is_hollow`, only the border has a
     colour, as for a tombstone. `hue` is the group or the key whose colour fills the box, and a solid box has its strong
     colour. `choice` is the control and the option that a click on the box chooses. `origin` is the key of the mark from
-    which a new box comes, as a copy of it. `short` replaces words that are too wide in a narrow column.
+    which a new box comes, as a copy of it. `short` has the lines that replace too wide words in a narrow column.
     """
 
     key: str
@@ -333,8 +336,7 @@ def _draw_box(box: Box, colours: Colours) -> Iterator[str]:
 def _find_border(box: Box, hue: str, line: str) -> tuple[str, float]:
     """Return the colour and the width of a border.
 
-    What this step changed has one, and so has what is dashed, hollow, or a place without words. Otherwise a line in the
-    colour of the page separates a box from its neighbours.
+    That of what this step changed is strong, and so is that of what is dashed, hollow, or a place without words.
     """
     if box.is_solid:
         return hue, 1
@@ -343,7 +345,7 @@ def _find_border(box: Box, hue: str, line: str) -> tuple[str, float]:
         return line, 1.25 if box.is_dashed else 1.75
     if box.is_dashed or box.is_hollow or (not box.lines and (box.hue or box.tone is Tone.PLAIN)):
         return line if box.tone is Tone.MUTED else hue, 1
-    return PAGE_COLOUR, 1.5
+    return _mix(hue, PAGE_COLOUR, _SOFT_SHARE), 1
 
 
 def _find_head(arrow: Arrow) -> list[tuple[float, float]]:

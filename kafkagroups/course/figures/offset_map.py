@@ -83,9 +83,11 @@ def _draw(step: int, survivors: list[int]) -> Scene:
     current = _HEADS[step]
     marks = list(_draw_parts(current, is_copied=is_copied))
     newest = None if current is None else entries.get(_RECORDS[current][0])
-    if looked_up >= 0 and newest is not None:
-        x, to_x = (_find_left(column) + _CELL_WIDTH / 2 for column in (looked_up, _MAP_COLUMNS[_RECORDS[newest][0]]))
-        marks.append(Arrow(f"look-up {looked_up}", x, _VERDICT_TOP + 48, to_x, _MAP_TOP - 6, Tone.NEW))
+    if looked_up >= 0 and current is not None:
+        found = 2.35 if newest is None else _MAP_COLUMNS[_RECORDS[newest][0]]
+        x, to_x = (_find_left(column) + _CELL_WIDTH / 2 for column in (looked_up, found))
+        ends = (x, _VERDICT_TOP + 48, to_x, _MAP_TOP - 6)
+        marks.append(Arrow(f"look-up {looked_up}", *ends, Tone.NEW, is_dashed=newest is None))
     marks += _draw_map(end, newest, _DELAY / 2 * (looked_up >= 0))
     for place, offset in enumerate(shown):
         column = offset if offset >= _ACTIVE_START else place
@@ -102,6 +104,8 @@ def _draw(step: int, survivors: list[int]) -> Scene:
         caption = f"The cleaner reads the log again, and looks up {_RECORDS[current][0]}, the key of record {current}."
         words = f"2 Copy: record {current} is {_tell_result(current, newest)}"
     text = [f"record {offset}: {_name(offset)}" for offset in shown]
+    boxes = (mark for mark in marks if isinstance(mark, Box) and mark.key.startswith("verdict") and mark.lines)
+    text += [f"{box.key}: {' '.join(box.lines)}" for box in boxes]
     text += [f"the map has {key}: {key} → {offset}" for key, offset in entries.items()]
     return Scene(tuple(marks), caption, tuple(text), lines=(Line(words),))
 

@@ -229,7 +229,11 @@ def _draw_batch(batch: Batch, number: int, y: float, scale: float, tone: Tone, d
     yield Box(f"covered {number}", _COVERED_LEFT, y, width, _BAR_HEIGHT, **style)
     x = _COVERED_LEFT + 8 + (0 if width > _COVERED_WIDTH / 2 else width)
     kind = Tone.DEAD if is_cut else Tone.PLAIN
-    yield Label(f"words {number}", x, y + 16, _find_words(batch), tone=kind, size=11, delay=0.3 * is_cut)
+    words = _find_words(batch)
+    yield Label(f"words {number}", x, y + 16, words, tone=kind, size=11, delay=0.3 * is_cut)
+    if words == "tombstone":
+        frame = (_COVERED_LEFT + 5, y + 4, 26, 15)
+        yield Box(f"tombstone {number}", *frame, ("∅",), kind, 11, is_hollow=True, is_bold=True, delay=delay)
 
 
 def _find_words(batch: Batch) -> str:

@@ -35,15 +35,14 @@ _ERROR_SIGN = "✗ "
 _SKIPPED = "skip"
 # The columns of the picture: the fields that stand in each, and its width.
 _COLUMNS = (
-    (("version",), 54),
-    (("offset",), 90),
-    (("leaderEpoch",), 64),
-    (("length of metadata",), 52),
-    (("metadata",), 92),
-    (("commitTimestamp",), 98),
-    (("expireTimestamp", "tagged fields", "tag of topicId", "topicId"), 96),
+    (("version",), 76),
+    (("offset",), 77),
+    (("leaderEpoch",), 70),
+    (("length of metadata",), 65),
+    (("metadata",), 87),
+    (("commitTimestamp",), 84),
+    (("expireTimestamp", "tagged fields", "tag of topicId", "topicId"), 87),
 )
-_BLOCKS_HEIGHT = 2 * _BLOCK_HEIGHT + 9
 _BEFORE = "Three releases wrote the same commit. The bytes contain no names, so a reader needs the version."
 _DURING = "The reader counts bytes from the left, and cuts off one field after another in each value."
 _WORDS = {
@@ -101,25 +100,20 @@ class VersionOverlay(Figure):
             return _draw(records, READERS[number], readings[number], cut)
 
         height = _HEAD + _ROW_HEIGHT * len(records) + 2
-        narrow = (Part(0, 0, WIDTH, _HEAD, (0, 0), 0.6), *chain(*map(_narrow_row, range(len(records)), records)))
+        narrow = (Part(0, 0, WIDTH, _HEAD, (0, 0), 0.6), *chain(*map(_narrow_row, range(len(records)))))
         title = "One commit in different value versions"
         super().__init__(Content.draw(title, height, controls, draw, narrow=narrow, has_bytes=True))
 
 
-def _narrow_row(number: int, record: _Pair) -> Iterator[Part]:
-    """Yield the parts of a row in a narrow column: its title, the result and the writers, and below each other the
-    columns up to the metadata, and the metadata and those behind them.
-    """
+def _narrow_row(number: int) -> Iterator[Part]:
+    """Yield the parts of a row in a narrow column: its title, the writers below it, the result, and the blocks."""
     top = _HEAD + number * _ROW_HEIGHT
-    place = _HEAD + number * (_ROW_HEIGHT + 20 + _BLOCKS_HEIGHT)
-    columns = _list_columns(read_value(Reader(""), *record))
-    fold = next(x for x, _, fields in columns if find_name(fields[0]) == "metadata")
+    place = top + number * 20
     middle = top + _TOP - 2
     yield Part(0, top, 80, middle, (0, place))
     yield Part(80, top, NARROW_WIDTH, middle, (2, place + 20))
     yield Part(NARROW_WIDTH, top, WIDTH - _LEFT, middle, (NARROW_WIDTH - WIDTH + _LEFT + NARROW_WIDTH, place))
-    yield Part(0, middle, fold, top + _ROW_HEIGHT, (0, place + _TOP + 18))
-    yield Part(fold, middle, fold + 293, top + _ROW_HEIGHT, (_LEFT, place + _TOP + 18 + _BLOCKS_HEIGHT))
+    yield Part(0, middle, WIDTH, top + _ROW_HEIGHT, (0, place + _TOP + 18), 0.62)
 
 
 def read_value(reader: Reader, key: bytes | None, value: bytes | None) -> Reading:
@@ -248,7 +242,9 @@ def _draw_written(number: int, y: float, value: bytes, written: Reading, end: in
         data = value[fields[0].start : fields[-1].end]
         hex_text = data.hex() if len(data) <= 6 else f"{data[:2].hex()}…{data[-3:].hex()}"
         tone = Tone.DEAD if fields[-1].end <= end else Tone.PLAIN
-        yield Box(f"written {number} {name}", x, y, width, _BLOCK_HEIGHT, (words, hex_text), tone, _SIZE)
+        short = f"{words.removesuffix(' time').removeprefix('tag: ')}\n…{data[-1:].hex()}"
+        frame = (x, y, width, _BLOCK_HEIGHT)
+        yield Box(f"written {number} {name}", *frame, (words, hex_text), tone, _SIZE, short=short)
 
 
 def _draw_fields(number: int, y: float, sides: _Sides, fields: Sequence[Span], wrong: set[str]) -> Iterator[Box]:
@@ -264,8 +260,9 @@ def _draw_fields(number: int, y: float, sides: _Sides, fields: Sequence[Span], w
         if measure_text(words, _SIZE) > width:
             words = sign.strip()
         lines = (words, shorten(field.text, int((width - 14) / measure_text("0", _SIZE))))
-        # A block comes from the bytes above it.
-        style: dict[str, Any] = {"is_dashed": is_wrong, "origin": f"written {number} {sides[field.start][2]}"}
+        # A block comes from the bytes above it, which have its name.
+        origin = f"written {number} {sides[field.start][2]}"
+        style: dict[str, Any] = {"is_dashed": is_wrong, "origin": origin, "short": sign + lines[1]}
         yield Box(f"read {number} {name}", x, y, width, _BLOCK_HEIGHT, lines, tone, _SIZE, **style)
 
 
@@ -281,18 +278,14 @@ def _draw_rest(number: int, y: float, value: bytes, sides: _Sides, reading: Read
     if reading.error is not None:
         style |= {"tone": Tone.ERROR, "origin": f"marked {number}", "delay": 0.3}
         words = _ERROR_SIGN + reading.error
-        fold = next(left for left, _, name in sides.values() if name == "metadata")
+        style["short"] = "\n".join(wrap(words, 22))
         if reading.error.startswith("length"):
             # Up to version 3, two bytes have the length.
             last = end + 1 + (int(reading.error.split()[1].strip(",")) > 255)
             taken = value[end:last].hex()
             words = f"{_ERROR_SIGN}{taken} gives {reading.error}"
             left, marked = _find_block(sides, end, last)
-            yield Box(f"marked {number}", left, y - 19, marked, 15, (taken,), Tone.ERROR, _SIZE)
-            if x < fold:
-                first = fit_words(fold - x, _SIZE, "✗ length", "length")
-                yield Box(f"rest {number} first", x, y, fold - x, _BLOCK_HEIGHT, first, **style)
-                x, width = fold, x + width - fold
+            yield Box(f"marked {number}", left, y - 19, marked, 15, (taken,), Tone.ERROR, _SIZE, is_bold=True)
         most = min(int((width - 12) / measure_text("0", _SIZE)), len(words) // 2 + 5)
         rest = fit_words(width - 4, _SIZE, words) or tuple(wrap(words, most))
     yield Box(f"rest {number}", x, y, width, _BLOCK_HEIGHT, rest, **style)

@@ -37,6 +37,7 @@ from kafkagroups.groups.group import (
     VALID_PREVIOUS_STATES,
     ClassicState,
     Group,
+    UndecodedGroup,
     find_subscribed_topics,
     find_unreadable_subscription,
 )
@@ -400,8 +401,10 @@ class LivingShard(NewShard):
     appended: deque[Changes] = field(default_factory=deque)
     unappended: Changes = field(default_factory=dict)
 
-    def keep_classic_group(self, group: Group) -> None:
-        self.groups[group.group_id] = build_classic_group(group, self.dialect.version, self.now_ms)
+    def keep_group(self, group_id: str, group: Group | UndecodedGroup | None) -> None:
+        super().keep_group(group_id, group)
+        if isinstance(group, Group):
+            self.groups[group_id] = build_classic_group(group, self.dialect.version, self.now_ms)
 
     def add_group(self, group: LivingGroup) -> None:
         self._remember(group.group_id)

@@ -41,12 +41,13 @@ from kafkagroups.groups.group import (
     find_subscribed_topics,
     find_unreadable_subscription,
 )
-from kafkagroups.groups.map_orders import Version, hash_map_order, immutable_map_order, topic_partition_hash
+from kafkagroups.groups.map_orders import hash_map_order, immutable_map_order, topic_partition_hash
 from kafkagroups.groups.modern_group import ModernGroup, copy_group
 from kafkagroups.groups.offsets import GroupOffsetsCopy, OffsetAndMetadata, Offsets, PartitionOffsets, TopicPartition
 from kafkagroups.groups.replay import LogKeys, NewShard, read_keys
 from kafkagroups.log.batch import Batch
 from kafkagroups.records.group_metadata import GroupMetadataValue, MemberMetadata
+from kafkagroups.records.releases import Version
 from kafkagroups.records.wire import signed32
 
 NOT_APPENDED = -1

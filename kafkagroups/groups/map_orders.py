@@ -22,12 +22,11 @@ import struct
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, TypeVar
 
-from kafkagroups.records.releases import FIRST_WITHOUT_CLASSIC_COORDINATOR
+from kafkagroups.records.releases import FIRST_WITHOUT_CLASSIC_COORDINATOR, Version
 from kafkagroups.records.wire import java_hash, uuid_bytes
 
 Key = TypeVar("Key")
 
-Version = tuple[int, ...]
 FIRST_WITH_SCALA_2_13 = (2, 6)
 """The first Kafka version whose default build uses Scala 2.13."""
 _UINT32_MASK = 0xFFFFFFFF

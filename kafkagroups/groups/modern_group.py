@@ -355,10 +355,15 @@ class ModernGroup:
             return "simple"
         if self.type == "streams":
             return "sticky" if self.kafka >= (4, 4) else None
+        votes = self.assignor_votes
+        return max(votes, key=votes.__getitem__, default="uniform")
+
+    @property
+    def assignor_votes(self) -> dict[str, int]:
+        """How many members of a consumer group ask for each assignor, in the order of Kafka's map."""
         metadata = [member.metadata for member in self.members.values() if member.metadata is not None]
         votes = Counter(each.server_assignor for each in metadata if each.server_assignor is not None)
-        names = timeline_map_order(votes, largest_size=len(votes) + 1)
-        return max(names, key=votes.__getitem__, default="uniform")
+        return {name: votes[name] for name in timeline_map_order(votes, largest_size=len(votes) + 1)}
 
 
 AnyGroup = Group | ModernGroup

@@ -29,8 +29,8 @@ from kafkagroups.groups.offsets import (
     GroupKey,
     NewestValues,
     Observer,
+    OffsetAndMetadata,
     Orphan,
-    StoredOffset,
     TopicPartition,
 )
 from kafkagroups.groups.replay import CountBytes, LogKeys, Shard
@@ -169,7 +169,7 @@ class Fates(Observer):
         self._keys = LogKeys(dialect)
         self._batch_entries: list[RecordFate] = []
         self._current: RecordFate | None = None
-        self._stored: dict[int, tuple[StoredOffset, RecordFate]] = {}
+        self._stored: dict[int, tuple[OffsetAndMetadata, RecordFate]] = {}
         """By Python's `id` of a stored offset: the entry of its record, and the offset itself, so that the `id`
         is not reused.
         """
@@ -248,12 +248,12 @@ class Fates(Observer):
     def start_record(self, index: int) -> None:
         self._current = self._batch_entries[index] if index < len(self._batch_entries) else None
 
-    def store_offset(self, offset: StoredOffset) -> None:
+    def store_offset(self, offset: OffsetAndMetadata) -> None:
         entry = self._current
         if entry is not None and self._is_wanted(entry.group):
             self._stored[id(offset)] = (offset, entry)
 
-    def set_fate(self, offset: StoredOffset, fate: Fate, by: int) -> None:
+    def set_fate(self, offset: OffsetAndMetadata, fate: Fate, by: int) -> None:
         entry = self._find_entry(offset)
         if entry is None:
             return
@@ -261,7 +261,7 @@ class Fates(Observer):
         if fate is not Fate.WINS:
             del self._stored[id(offset)]
 
-    def _find_entry(self, offset: StoredOffset) -> RecordFate | None:
+    def _find_entry(self, offset: OffsetAndMetadata) -> RecordFate | None:
         stored = self._stored.get(id(offset))
         return None if stored is None else stored[1]
 
@@ -326,7 +326,7 @@ class Fates(Observer):
             is_of_share = not isinstance(group, Orphan) and group.type == "share"
             _ignore(entry, "a share group has no offsets" if is_of_share else _NOT_REACHED)
 
-    def _is_entry_of(self, entry: RecordFate, offset: StoredOffset | None, partition: int | None) -> bool:
+    def _is_entry_of(self, entry: RecordFate, offset: OffsetAndMetadata | None, partition: int | None) -> bool:
         stored_entry = None if offset is None else self._find_entry(offset)
         if stored_entry is None and offset is not None:
             # The native engine made this offset. In the logs that it loads, each record has its own offset.

@@ -25,7 +25,7 @@ from functools import partial
 from kafkagroups.coordinator import messages
 from kafkagroups.coordinator.group_store import GroupStore
 from kafkagroups.coordinator.messages import Errors, ResponseFuture
-from kafkagroups.groups.group import ClassicState
+from kafkagroups.groups.group import VALID_PREVIOUS_STATES, ClassicState
 from kafkagroups.groups.living_groups import ClassicGroup, ClassicMember
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
@@ -122,7 +122,7 @@ class Rebalances:
     # PreparingRebalance: waiting for joins
 
     def maybe_prepare(self, group: ClassicGroup) -> None:
-        if group.can_rebalance:
+        if group.state in VALID_PREVIOUS_STATES[ClassicState.PREPARING_REBALANCE]:
             self.prepare(group)
 
     def prepare(self, group: ClassicGroup) -> None:

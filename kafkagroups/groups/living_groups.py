@@ -28,7 +28,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -245,10 +245,6 @@ class ClassicGroup:
         """Whether every member waits for the response to its JoinGroup, and no member id is pending."""
         return all(member.awaiting_join for member in self.members.values()) and not self.pending_members
 
-    @property
-    def can_rebalance(self) -> bool:
-        return self.state in VALID_PREVIOUS_STATES[ClassicState.PREPARING_REBALANCE]
-
     def transition_to(self, state: ClassicState, now_ms: int) -> None:
         if self.state not in VALID_PREVIOUS_STATES[state]:
             raise IllegalTransition(f"group {self.group_id!r} cannot go from {self.state.value} to {state.value}")
@@ -366,12 +362,8 @@ LivingGroup = ClassicGroup | ModernGroup
 """A group in a running coordinator."""
 
 
-class _EarlierGroup(NamedTuple):
-    group: Any
-    offsets: GroupOffsetsCopy
-
-
-Changes = dict[str, _EarlierGroup]
+Changes = dict[str, tuple[Any, GroupOffsetsCopy]]
+"""Of each changed group, by its id: the group as it was before (None if it did not exist), and its offsets."""
 
 
 @dataclass
@@ -452,14 +444,14 @@ class LivingShard(NewShard):
         if group_id not in self.unappended:
             group = self.groups.get(group_id)
             earlier = copy_group(group) if isinstance(group, ModernGroup) else group
-            self.unappended[group_id] = _EarlierGroup(earlier, self.offsets.copy_group(group_id))
+            self.unappended[group_id] = (earlier, self.offsets.copy_group(group_id))
 
     def _swap(self, changes: Changes) -> None:
-        for group_id, earlier in changes.items():
+        for group_id, (earlier, offsets) in changes.items():
             current = self.groups.pop(group_id, None)
-            if earlier.group is not None:
-                self.groups[group_id] = earlier.group
-            changes[group_id] = _EarlierGroup(current, self.offsets.replace_group(group_id, earlier.offsets))
+            if earlier is not None:
+                self.groups[group_id] = earlier
+            changes[group_id] = (current, self.offsets.replace_group(group_id, offsets))
 
 
 def build_classic_group(loaded: Group, kafka: Version, now_ms: int) -> ClassicGroup:

@@ -62,26 +62,23 @@ class Owners:
     standby: Processes = field(default_factory=dict)
     warmup: Processes = field(default_factory=dict)
 
-    def add_assignment(self, assignment: Any, epoch: int, process_id: str | None, kafka: Version) -> None:
-        """Make a member the owner of the partitions or tasks in its assignment.
+    def change(self, member: ModernMember, kafka: Version, *, adds: bool) -> None:
+        """Make a member the owner of the partitions or tasks in its assignment, or take them from it.
 
-        `process_id` is that of a streams member; None if no record contains it, and then Kafka stores no owner. Raises
-        LoadFailed if it refuses a second owner.
+        If no record contains the process id of a streams member, Kafka stores no owner. Raises LoadFailed if it refuses
+        a second owner, or if the member that is removed is not the owner.
         """
+        assignment = member.assignment
         if isinstance(assignment, consumer_group.ConsumerGroupCurrentMemberAssignmentValue):
+            change_partitions = self._add_partitions if adds else self._remove_partitions
             for topics in (assignment.assigned_partitions, assignment.partitions_pending_revocation):
-                self._add_partitions(topics, epoch, SECOND_OWNER.applies_to(kafka))
-        elif process_id is not None and _checks_tasks(assignment, kafka):
+                change_partitions(topics, member.member_epoch, SECOND_OWNER.applies_to(kafka))
+        elif isinstance(assignment, StreamsGroupCurrentMemberAssignmentValue) and SECOND_TASK_OWNER.applies_to(kafka):
             for processes, tasks in self._pair_tasks(assignment):
-                _add_process(processes, tasks, process_id, is_exclusive=processes is self.active)
-
-    def remove_assignment(self, assignment: Any, epoch: int, process_id: str | None, kafka: Version) -> None:
-        if isinstance(assignment, consumer_group.ConsumerGroupCurrentMemberAssignmentValue):
-            for topics in (assignment.assigned_partitions, assignment.partitions_pending_revocation):
-                self._remove_partitions(topics, epoch, SECOND_OWNER.applies_to(kafka))
-        elif _checks_tasks(assignment, kafka):
-            for processes, tasks in self._pair_tasks(assignment):
-                _remove_process(processes, tasks, process_id, is_exclusive=processes is self.active)
+                if not adds:
+                    _remove_process(processes, tasks, member.process_id, is_exclusive=processes is self.active)
+                elif member.process_id is not None:
+                    _add_process(processes, tasks, member.process_id, is_exclusive=processes is self.active)
 
     def _add_partitions(self, topics: Iterable[Any], epoch: int, refuses_second_owner: bool) -> None:
         for topic_id, partitions in _numbers_by_id(topics, "topic_id").items():
@@ -158,10 +155,6 @@ def _remove_process(processes: Processes, tasks: Iterable[Any], process_id: str 
                 ids_by_number.pop(number, None)
         if not ids_by_number:
             del processes[subtopology]
-
-
-def _checks_tasks(assignment: Any, kafka: Version) -> bool:
-    return isinstance(assignment, StreamsGroupCurrentMemberAssignmentValue) and SECOND_TASK_OWNER.applies_to(kafka)
 
 
 def _numbers_by_id(entries: Iterable[Any], id_field: str) -> dict[str, set[int]]:

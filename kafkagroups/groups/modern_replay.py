@@ -27,7 +27,7 @@ Source: GroupMetadataManager.replay, ConsumerGroup, ShareGroup, StreamsGroup (3.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
@@ -199,7 +199,7 @@ def _replay_member(group: ModernGroup, member_id: str, value: Any) -> None:
         raise LoadFailed(f"a tombstone deletes member {member_id!r} of {group} before its assignment was deleted")
     if member_id in group.targets:
         raise LoadFailed(f"a tombstone deletes member {member_id!r} of {group} before its target was deleted")
-    _change_owners(group, group.owners.remove_assignment, previous)
+    _change_owners(group, previous, adds=False)
     del group.members[member_id]
     group.changed_patterns = {}
 
@@ -224,17 +224,17 @@ def _check_unknown_member(group: ModernGroup, member_id: str) -> None:
 def _put_member(group: ModernGroup, member: ModernMember) -> None:
     previous = group.members.get(member.member_id)
     if previous is not None:
-        _change_owners(group, group.owners.remove_assignment, previous)
-    _change_owners(group, group.owners.add_assignment, member)
+        _change_owners(group, previous, adds=False)
+    _change_owners(group, member, adds=True)
     # Kafka makes room for one more before it finds out that the member is there already.
     group.largest_size = max(group.largest_size, len(group.members) + 1)
     group.members[member.member_id] = member
     group.changed_patterns = {}
 
 
-def _change_owners(group: ModernGroup, change: Callable[..., None], member: ModernMember) -> None:
+def _change_owners(group: ModernGroup, member: ModernMember, *, adds: bool) -> None:
     try:
-        change(member.assignment, member.member_epoch, member.process_id, group.kafka)
+        group.owners.change(member, group.kafka, adds=adds)
     except LoadFailed as error:
         raise LoadFailed(f"{group}: {error.reason}") from None
 

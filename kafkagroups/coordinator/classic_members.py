@@ -20,13 +20,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from kafkagroups.coordinator import group_store, messages
-from kafkagroups.coordinator.consumer_groups import ConsumerGroups, MemberChange
+from kafkagroups.coordinator.consumer_groups import ConsumerGroups
 from kafkagroups.coordinator.consumer_members import (
     STABLE,
     UNRELEASED,
     UNREVOKED,
     ConsumerMember,
     Epochs,
+    MemberChange,
     Partitions,
     find_member,
     find_or_create_member,
@@ -167,13 +168,8 @@ class ConvertibleGroups(ConsumerGroups):
         self, group: ModernGroup, members: Collection[ConsumerMember], replaced_ids: Mapping[str, str]
     ) -> ClassicGroup:
         """Return a classic group with these members of the consumer group, with their targets as assignments."""
-        classic = ClassicGroup(
-            group.group_id,
-            self.settings.version,
-            self.clock.now_ms,
-            generation=group.group_epoch,
-            protocol_type=CONSUMER,
-        )
+        classic = self.store.build_group(group.group_id)
+        classic.generation = group.group_epoch
         by_id = {member.member_id: member for member in members}
         old_ids = {new_id: old_id for old_id, new_id in replaced_ids.items()}
         joining = [member_id for member_id in by_id if member_id in old_ids]

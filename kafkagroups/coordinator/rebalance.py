@@ -231,16 +231,13 @@ class Rebalances:
     # CompletingRebalance: waiting for the leader's assignment
 
     def sync(
-        self,
-        group: ClassicGroup,
-        member: ClassicMember,
-        assignments: Mapping[str, bytes],
-        response: ResponseFuture[messages.SyncGroupResult],
-    ) -> None:
+        self, group: ClassicGroup, member: ClassicMember, assignments: Mapping[str, bytes]
+    ) -> ResponseFuture[messages.SyncGroupResult]:
+        response: ResponseFuture[messages.SyncGroupResult] = ResponseFuture()
         member.awaiting_sync = response.complete
         self.mark_synced(group, member)
         if group.leader != member.member_id:
-            return
+            return response
         logger.info(
             "Assignment received from leader %s for group %s for generation %d",
             group.leader,
@@ -262,6 +259,7 @@ class Rebalances:
                 self.maybe_prepare(group)
 
         self.manager.store_group(group, all_assignments, complete)
+        return response
 
     def mark_synced(self, group: ClassicGroup, member: ClassicMember) -> None:
         group.pending_sync.discard(member.member_id)

@@ -228,9 +228,16 @@ class Shard(ABC):
     group_keys: ClassVar[tuple[type[Message], ...]] = (GroupMetadataKey,)
     """The keys of the records that change groups. The others that are not offset records are skipped."""
 
-    @abstractmethod
     def replay(self, batches: Iterable[Batch], observer: Observer = NO_OBSERVER) -> None:
         """Raises LoadFailed or BadBytes if a broker's load would fail."""
+        self.offsets = Offsets.copy_of(self.offsets, observer)
+        keys = LogKeys(self.dialect)
+        for batch in batches:
+            self.apply(batch, keys, observer)
+
+    @abstractmethod
+    def apply(self, batch: Batch, keys: LogKeys, observer: Observer = NO_OBSERVER) -> None:
+        """Apply one batch. A load and a running coordinator of 4.x change a shard only here."""
 
     def replay_group(self, offset: int, record: Record, group_id: str) -> None:
         """Apply a record that is not an offset record."""
@@ -292,29 +299,27 @@ class ClassicShard(Shard):
     removed_groups: dict[str, None] = field(default_factory=dict)
     removed_offsets: set[tuple[str, TopicPartition]] = field(default_factory=set)
 
-    def replay(self, batches: Iterable[Batch], observer: Observer = NO_OBSERVER) -> None:
-        offsets = Offsets.copy_of(self.offsets, observer)
-        self.offsets = offsets
-        keys = LogKeys(self.dialect)
-        for batch in batches:
-            if batch.is_control:
-                observer.start_record(0)
-                self._end_transaction(offsets, batch)
-                continue
-            # If the batch has no records, nothing uses this offset.
-            batch_offset = batch.records[0].offset if batch.records else batch.base_offset
-            is_transactional = batch.is_transactional
-            for record_offset, group_id, partition, record in self.decode_records(batch, keys, observer):
-                if partition is None:
-                    self.replay_observed(record_offset, record, group_id, observer)
-                elif record.value is None:
-                    self._replay_offset_tombstone(offsets, batch, record_offset, group_id, partition)
+    def apply(self, batch: Batch, keys: LogKeys, observer: Observer = NO_OBSERVER) -> None:
+        offsets = self.offsets
+        assert isinstance(offsets, Offsets)
+        if batch.is_control:
+            observer.start_record(0)
+            self._end_transaction(offsets, batch)
+            return
+        # If the batch has no records, nothing uses this offset.
+        batch_offset = batch.records[0].offset if batch.records else batch.base_offset
+        is_transactional = batch.is_transactional
+        for record_offset, group_id, partition, record in self.decode_records(batch, keys, observer):
+            if partition is None:
+                self.replay_observed(record_offset, record, group_id, observer)
+            elif record.value is None:
+                self._replay_offset_tombstone(offsets, batch, record_offset, group_id, partition)
+            else:
+                offset = build_offset_and_metadata(record, record_offset, batch_offset)
+                if is_transactional:
+                    offsets.put_pending(batch.producer_id, group_id, partition, offset)
                 else:
-                    offset = build_offset_and_metadata(record, record_offset, batch_offset)
-                    if is_transactional:
-                        offsets.put_pending(batch.producer_id, group_id, partition, offset)
-                    else:
-                        offsets.put(group_id, partition, offset)
+                    offsets.put(group_id, partition, offset)
 
     def keep_group(self, group_id: str, group: Group | UndecodedGroup | None) -> None:
         super().keep_group(group_id, group)
@@ -367,14 +372,7 @@ REFUSALS_AFTER_COMMIT = {
 class NewShard(Shard):
     group_keys = (GroupMetadataKey, GroupIdKey)
 
-    def replay(self, batches: Iterable[Batch], observer: Observer = NO_OBSERVER) -> None:
-        self.offsets = Offsets.copy_of(self.offsets, observer)
-        keys = LogKeys(self.dialect)
-        for batch in batches:
-            self.apply(batch, keys, observer)
-
     def apply(self, batch: Batch, keys: LogKeys, observer: Observer = NO_OBSERVER) -> None:
-        """Apply one batch. A load and a running coordinator change a shard only here."""
         offsets = self.offsets
         assert isinstance(offsets, Offsets)
         if batch.is_control:

@@ -215,9 +215,6 @@ class ConsumerGroups(ABC):
     def reconcile(self, change: MemberChange, owned: Partitions | None) -> None:
         group = change.group
         member = change.after
-        is_reconciled = member.state == consumer_members.STABLE and member.epoch == change.target_epoch
-        if is_reconciled and not change.has_new_subscription:
-            return
         names = consumer_targets.find_topic_names(member, group.resolved)
         change.after = consumer_members.reconcile(change, owned, self.image.ids_of(names) if names else None)
         if change.after == member:

@@ -37,8 +37,7 @@ logger = logging.getLogger("kafkagroups.coordinator")
 def cancel_timers(group: ClassicGroup) -> None:
     sessions = (member.session_timer for member in group.members.values())
     for timer in (*sessions, group.join_timer, group.sync_timer, *group.pending_members.values()):
-        if timer is not None:
-            timer.cancel()
+        timer.cancel()
 
 
 class Rebalances:
@@ -80,8 +79,7 @@ class Rebalances:
         self.try_complete_join(group)
 
     def restart_session(self, group: ClassicGroup, member: ClassicMember, timeout_ms: int | None = None) -> None:
-        if member.session_timer:
-            member.session_timer.cancel()
+        member.session_timer.cancel()
         delay_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
         member.session_timer = self.manager.after(group, delay_ms, partial(self._expire_session, group, member))
 
@@ -183,8 +181,7 @@ class Rebalances:
         Since 2.3, static members that did not join stay until their sessions time out. If only they remain, the group
         waits for one more rebalance timeout.
         """
-        if group.join_timer:
-            group.join_timer.cancel()
+        group.join_timer.cancel()
         if group.state is not ClassicState.PREPARING_REBALANCE:
             return
         keeps_static_members = self.settings.is_at_least(2, 3)
@@ -268,8 +265,7 @@ class Rebalances:
 
     def _stop_waiting_for_syncs(self, group: ClassicGroup) -> None:
         group.pending_sync.clear()
-        if group.sync_timer:
-            group.sync_timer.cancel()
+        group.sync_timer.cancel()
 
     def _expire_syncs(self, group: ClassicGroup) -> None:
         has_generation = group.state in (ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE)

@@ -152,6 +152,14 @@ class Cancellable(Protocol):
         """Cancel the timer, so that its action never runs."""
 
 
+class NoTimer:
+    def cancel(self) -> None:
+        """Do nothing: no timer was started."""
+
+
+NO_TIMER: Cancellable = NoTimer()
+
+
 @dataclass(eq=False)
 class ClassicMember:
     """`awaiting_join` and `awaiting_sync` are the callbacks that answer the member's JoinGroup and SyncGroup requests.
@@ -170,7 +178,7 @@ class ClassicMember:
     awaiting_join: Callable[[Any], None] | None = None
     awaiting_sync: Callable[[Any], None] | None = None
     is_new: bool = False
-    session_timer: Cancellable | None = None
+    session_timer: Cancellable = NO_TIMER
 
     def find_metadata(self, protocol: str | None) -> bytes:
         """Raises KeyError if the member does not support the protocol. A group without one has no metadata."""
@@ -221,11 +229,11 @@ class ClassicGroup:
     pending_sync: set[str] = field(default_factory=set)
     new_member_added: bool = False
     """Whether a member joined during the initial delay of the first rebalance, which then starts again."""
-    join_timer: Cancellable | None = None
+    join_timer: Cancellable = NO_TIMER
     """The timer that ends the state PreparingRebalance."""
     can_end_join_early: bool = False
     """Whether PreparingRebalance ends as soon as all members have joined."""
-    sync_timer: Cancellable | None = None
+    sync_timer: Cancellable = NO_TIMER
     type: str = "classic"
 
     def ordered_members(self) -> list[ClassicMember]:
@@ -287,8 +295,7 @@ class ClassicGroup:
         """Remove a member or a pending member id. The first one in `ordered_members` replaces a leader."""
         member = self.members.pop(member_id, None)
         if member is not None:
-            if member.session_timer:
-                member.session_timer.cancel()
+            member.session_timer.cancel()
             if member.group_instance_id is not None:
                 self.static_members.pop(member.group_instance_id, None)
         if self.leader == member_id:
@@ -300,9 +307,7 @@ class ClassicGroup:
             self.remove_pending_member(member_id)
 
     def remove_pending_member(self, member_id: str) -> None:
-        timer = self.pending_members.pop(member_id, None)
-        if timer is not None:
-            timer.cancel()
+        self.pending_members.pop(member_id, NO_TIMER).cancel()
 
     def replace_static_member(self, instance_id: str, old_id: str, new_id: str) -> ClassicMember:
         member = self.members.pop(old_id)

@@ -116,12 +116,9 @@ class Owners:
         have such tasks.
         """
         return [
-            (self.active, value.active_tasks),
-            (self.standby, value.standby_tasks),
-            (self.warmup, value.warmup_tasks),
-            (self.active, value.active_tasks_pending_revocation),
-            (self.standby, value.standby_tasks_pending_revocation),
-            (self.warmup, value.warmup_tasks_pending_revocation),
+            (getattr(self, role), getattr(value, f"{role}_tasks{suffix}"))
+            for suffix in ("", "_pending_revocation")
+            for role in ("active", "standby", "warmup")
         ]
 
 

@@ -268,8 +268,9 @@ class ConsumerGroups(ABC):
     # Timers
 
     def restart_session(self, group_id: str, member: ConsumerMember) -> None:
-        own_ms = member.session_timeout_ms
-        timeout_ms = self._find_setting(group_id, "session_timeout_ms") if own_ms is None else own_ms
+        """A classic member has a timeout of its own."""
+        own = member.metadata.classic_member_metadata
+        timeout_ms = self._find_setting(group_id, "session_timeout_ms") if own is None else own.session_timeout_ms
         self.timers.restart(("session", group_id, member.member_id), timeout_ms)
 
     def start_group(self, group: ModernGroup) -> None:

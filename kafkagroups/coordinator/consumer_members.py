@@ -57,12 +57,6 @@ class ConsumerMember:
         return self.metadata.classic_member_metadata is not None
 
     @property
-    def session_timeout_ms(self) -> int | None:
-        """The session timeout of a classic member; None for others, whose group has one."""
-        classic = self.metadata.classic_member_metadata
-        return None if classic is None else classic.session_timeout_ms
-
-    @property
     def regex(self) -> str | None:
         return self.metadata.subscribed_topic_regex or None
 

@@ -184,9 +184,6 @@ class ClassicMember:
         """Raises KeyError if the member does not support the protocol. A group without one has no metadata."""
         return b"" if protocol is None else dict(self.protocols)[protocol]
 
-    def vote(self, candidates: Collection[str]) -> str:
-        return next(name for name, _ in self.protocols if name in candidates)
-
     def build_record(self, protocol: str, assignment: bytes) -> MemberMetadata:
         return MemberMetadata(
             member_id=self.member_id,
@@ -278,7 +275,7 @@ class ClassicGroup:
         """
         members = self.ordered_members()
         candidates = [name for name, _ in members[0].protocols if self.is_common(name)]
-        votes = Counter(member.vote(candidates) for member in members)
+        votes = Counter(next(name for name, _ in member.protocols if name in candidates) for member in members)
         return max(immutable_map_order(votes, self.kafka), key=votes.__getitem__)
 
     def add(self, member: ClassicMember) -> None:

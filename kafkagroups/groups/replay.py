@@ -312,8 +312,12 @@ class ClassicShard(Shard):
         for record_offset, group_id, partition, record in self.decode_records(batch, keys, observer):
             if partition is None:
                 self.replay_observed(record_offset, record, group_id, observer)
+            elif record.value is None and is_transactional:
+                offsets.remove_pending(batch.producer_id, group_id, partition, record_offset)
             elif record.value is None:
-                self._replay_offset_tombstone(offsets, batch, record_offset, group_id, partition)
+                offsets.remove(group_id, partition, record_offset)
+                if has_separate_offset_cache(self.dialect):
+                    self.removed_offsets.add((group_id, partition))
             else:
                 offset = build_offset_and_metadata(record, record_offset, batch_offset)
                 if is_transactional:
@@ -327,16 +331,6 @@ class ClassicShard(Shard):
             self.removed_groups[group_id] = None
         else:
             self.removed_groups.pop(group_id, None)
-
-    def _replay_offset_tombstone(
-        self, offsets: Offsets, batch: Batch, record_offset: int, group_id: str, partition: TopicPartition
-    ) -> None:
-        if batch.is_transactional:
-            offsets.remove_pending(batch.producer_id, group_id, partition, record_offset)
-        else:
-            offsets.remove(group_id, partition, record_offset)
-            if has_separate_offset_cache(self.dialect):
-                self.removed_offsets.add((group_id, partition))
 
     def _end_transaction(self, offsets: Offsets, batch: Batch) -> None:
         if not batch.records:

@@ -20,13 +20,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from kafkagroups.coordinator import group_store, messages
-from kafkagroups.coordinator.consumer_groups import ConsumerGroups, MemberChange
+from kafkagroups.coordinator.consumer_groups import ConsumerGroups
 from kafkagroups.coordinator.consumer_members import (
     STABLE,
     UNRELEASED,
     UNREVOKED,
     ConsumerMember,
     Epochs,
+    MemberChange,
     Partitions,
     find_member,
     find_or_create_member,
@@ -114,22 +115,19 @@ class ConvertibleGroups(ConsumerGroups):
     # Downgrade
 
     def downgrade_without(self, group: ModernGroup, removed_ids: Collection[str], records: list[Record]) -> bool:
+        remaining = self._find_classic_rest(group, removed_ids, self.settings.group_max_size)
+        if remaining:
+            self.downgrade(group, remaining, records, rebalances=True)
+        return bool(remaining)
+
+    def _find_classic_rest(
+        self, group: ModernGroup, removed_ids: Collection[str], limit: int
+    ) -> list[ConsumerMember] | None:
+        """Return the other members; None if the group may not become a classic group with them."""
         remaining = [member for member in read_members(group).values() if member.member_id not in removed_ids]
-        if not remaining or not self._can_downgrade(remaining):
-            return False
-        self.downgrade(group, remaining, records, rebalances=True)
-        return True
-
-    def can_replace(self, group: ModernGroup, replaced: ConsumerMember | None) -> bool:
-        if replaced is None or replaced.uses_classic_protocol:
-            return False
-        others = [member for member in read_members(group).values() if member.member_id != replaced.member_id]
-        return len(others) < self.settings.group_max_size and self._can_downgrade(others)
-
-    def _can_downgrade(self, remaining: Collection[ConsumerMember]) -> bool:
         all_classic = all(member.uses_classic_protocol for member in remaining)
         is_allowed = self.settings.consumer.migration_policy in ("bidirectional", "downgrade")
-        return all_classic and is_allowed and len(remaining) <= self.settings.group_max_size
+        return remaining if all_classic and is_allowed and len(remaining) <= limit else None
 
     def downgrade(
         self,
@@ -167,13 +165,8 @@ class ConvertibleGroups(ConsumerGroups):
         self, group: ModernGroup, members: Collection[ConsumerMember], replaced_ids: Mapping[str, str]
     ) -> ClassicGroup:
         """Return a classic group with these members of the consumer group, with their targets as assignments."""
-        classic = ClassicGroup(
-            group.group_id,
-            self.settings.version,
-            self.clock.now_ms,
-            generation=group.group_epoch,
-            protocol_type=CONSUMER,
-        )
+        classic = self.store.build_group(group.group_id)
+        classic.generation = group.group_epoch
         by_id = {member.member_id: member for member in members}
         old_ids = {new_id: old_id for old_id, new_id in replaced_ids.items()}
         joining = [member_id for member_id in by_id if member_id in old_ids]
@@ -256,17 +249,18 @@ class ConvertibleGroups(ConsumerGroups):
             for topic in subscription.owned_partitions
             if (topic_id := self.image.id_of(topic.topic)) is not None
         }
-        if not self.can_replace(group, holder):
+        others = None
+        if holder is not None and not holder.uses_classic_protocol:
+            others = self._find_classic_rest(group, [holder.member_id], self.settings.group_max_size - 1)
+        if holder is None or others is None:
             self.update_target(change)
             self.reconcile(change, owned)
             return change.after
-        assert holder is not None
         is_stale = group.assignment_epoch < change.epoch
         if not is_stale:
             change.target_epoch = group.assignment_epoch
             change.target = find_target(group, holder.member_id)
             self.reconcile(change, owned)
-        others = [each for each in read_members(group).values() if each.member_id != holder.member_id]
         self.downgrade(
             group,
             [*others, change.after],

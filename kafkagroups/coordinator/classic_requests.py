@@ -278,16 +278,13 @@ class MemberRequests(Requests):
             _check_protocol(group, request.protocol_type, request.protocol)
         except Refusal as refusal:
             return ResponseFuture.of(refuse(refusal.error, refusal.message))
-        response: ResponseFuture[messages.SyncGroupResult] = ResponseFuture()
         member = group.members[request.member_id]
         if group.state is ClassicState.COMPLETING_REBALANCE:
-            self.rebalances.sync(group, member, request.assignments or {}, response)
-        else:
-            self.rebalances.mark_synced(group, member)
-            response.complete(messages.build_sync_result(group, member))
-            if self.settings.is_before(4, 0):
-                self.rebalances.restart_session(group, member)
-        return response
+            return self.rebalances.sync(group, member, request.assignments or {})
+        self.rebalances.mark_synced(group, member)
+        if self.settings.is_before(4, 0):
+            self.rebalances.restart_session(group, member)
+        return ResponseFuture.of(messages.build_sync_result(group, member))
 
     @messages.takes_fields_of(messages.HeartbeatRequest)
     def heartbeat(self, request: messages.HeartbeatRequest) -> ResponseFuture[Errors]:

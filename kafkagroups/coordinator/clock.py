@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 
+from kafkagroups.groups.living_groups import NO_TIMER, Cancellable
+
 
 @dataclass(order=True)
 class Timer:
@@ -87,23 +89,18 @@ class MemberTimers:
     def __init__(self, clock: Clock, expire: Callable[[TimerKey, int | None], None]) -> None:
         self.clock = clock
         self.expire = expire
-        self._timers: dict[TimerKey, Timer] = {}
+        self._timers: dict[TimerKey, Cancellable] = {}
 
     def is_running(self, key: TimerKey) -> bool:
         return key in self._timers
 
     def restart(self, key: TimerKey, timeout_ms: int, epoch: int | None = None) -> None:
-        self._cancel(key)
+        self._timers.pop(key, NO_TIMER).cancel()
         self._timers[key] = self.clock.after(max(timeout_ms, SHORTEST_DELAY_MS), partial(self._end, key, epoch))
 
     def cancel(self, group_id: str, member_id: str, kinds: Collection[str] = ALL_KINDS) -> None:
         for kind in kinds:
-            self._cancel((kind, group_id, member_id))
-
-    def _cancel(self, key: TimerKey) -> None:
-        timer = self._timers.pop(key, None)
-        if timer is not None:
-            timer.cancel()
+            self._timers.pop((kind, group_id, member_id), NO_TIMER).cancel()
 
     def _end(self, key: TimerKey, epoch: int | None) -> None:
         del self._timers[key]

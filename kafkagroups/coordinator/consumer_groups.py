@@ -16,13 +16,13 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import msgspec
 
 from kafkagroups.coordinator import consumer_members, consumer_targets, group_store, messages
 from kafkagroups.coordinator.clock import MemberTimers, TimerKey
-from kafkagroups.coordinator.consumer_members import ConsumerMember, Partitions
+from kafkagroups.coordinator.consumer_members import ConsumerMember, MemberChange, Partitions
 from kafkagroups.coordinator.consumer_targets import PatternResolver, Subscriptions, TopicImage
 from kafkagroups.coordinator.group_store import Result
 from kafkagroups.coordinator.messages import Errors, Refusal
@@ -36,21 +36,6 @@ TIMER_RETRY_MS = 500
 """After a failed append, a timer runs again this much later (CoordinatorTimerImpl, 4.3.1)."""
 
 logger = logging.getLogger("kafkagroups.coordinator")
-
-
-@dataclass
-class MemberChange:
-    """A member that joins or changes: before and after, and the records so far. `group` is as before the request."""
-
-    group: ModernGroup
-    before: ConsumerMember
-    after: ConsumerMember
-    records: list[Record]
-    epoch: int = 0
-    has_same_topics: bool = True
-    has_new_subscription: bool = False
-    target_epoch: int = 0
-    target: Partitions = field(default_factory=dict)
 
 
 class ConsumerGroups(ABC):
@@ -230,19 +215,8 @@ class ConsumerGroups(ABC):
     def reconcile(self, change: MemberChange, owned: Partitions | None) -> None:
         group = change.group
         member = change.after
-        is_reconciled = member.state == consumer_members.STABLE and member.epoch == change.target_epoch
-        if is_reconciled and not change.has_new_subscription:
-            return
         names = consumer_targets.find_topic_names(member, group.resolved)
-        change.after = consumer_members.reconcile(
-            member,
-            change.target_epoch,
-            change.target,
-            owned=owned,
-            topic_ids=self.image.ids_of(names) if names else None,
-            has_new_subscription=change.has_new_subscription,
-            find_owner_epoch=lambda topic_id, partition: group.owners.epochs.get(topic_id, {}).get(partition, -1),
-        )
+        change.after = consumer_members.reconcile(change, owned, self.image.ids_of(names) if names else None)
         if change.after == member:
             return
         change.records.append(group_store.assignment_record(group.group_id, change.after))
@@ -294,8 +268,9 @@ class ConsumerGroups(ABC):
     # Timers
 
     def restart_session(self, group_id: str, member: ConsumerMember) -> None:
-        own_ms = member.session_timeout_ms
-        timeout_ms = self._find_setting(group_id, "session_timeout_ms") if own_ms is None else own_ms
+        """A classic member has a timeout of its own."""
+        own = member.metadata.classic_member_metadata
+        timeout_ms = self._find_setting(group_id, "session_timeout_ms") if own is None else own.session_timeout_ms
         self.timers.restart(("session", group_id, member.member_id), timeout_ms)
 
     def start_group(self, group: ModernGroup) -> None:

@@ -11,7 +11,7 @@ Source: ConsumerGroupMember, CurrentAssignmentBuilder (4.3.1).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -24,6 +24,7 @@ from kafkagroups.records.consumer_group import (
     ConsumerGroupMemberMetadataValue,
     TopicPartitions,
 )
+from kafkagroups.records.serde import Record
 
 STABLE = 0
 UNREVOKED = 1
@@ -54,12 +55,6 @@ class ConsumerMember:
     @property
     def uses_classic_protocol(self) -> bool:
         return self.metadata.classic_member_metadata is not None
-
-    @property
-    def session_timeout_ms(self) -> int | None:
-        """The session timeout of a classic member; None for others, whose group has one."""
-        classic = self.metadata.classic_member_metadata
-        return None if classic is None else classic.session_timeout_ms
 
     @property
     def regex(self) -> str | None:
@@ -162,23 +157,31 @@ def sort_names(names: Collection[str]) -> tuple[str, ...]:
     return tuple(sorted(set(names), key=java_sort_key))
 
 
-def reconcile(
-    member: ConsumerMember,
-    target_epoch: int,
-    target: Partitions,
-    *,
-    owned: Partitions | None,
-    topic_ids: Collection[str] | None,
-    has_new_subscription: bool,
-    find_owner_epoch: Callable[[str, int], int],
-) -> ConsumerMember:
+@dataclass
+class MemberChange:
+    """A member that joins or changes: before and after, and the records so far. `group` is as before the request."""
+
+    group: ModernGroup
+    before: ConsumerMember
+    after: ConsumerMember
+    records: list[Record]
+    epoch: int = 0
+    has_same_topics: bool = True
+    has_new_subscription: bool = False
+    target_epoch: int = 0
+    target: Partitions = field(default_factory=dict)
+
+
+def reconcile(change: MemberChange, owned: Partitions | None, topic_ids: Collection[str] | None) -> ConsumerMember:
     """Return the member after one step towards its target.
 
     `owned` are the partitions that it reports; None if it reports nothing. `topic_ids` are the existing topics to which
-    it subscribes; None if it subscribes to nothing. `find_owner_epoch` returns -1 if a partition has no owner.
+    it subscribes; None if it subscribes to nothing.
     """
+    member = change.after
+    target_epoch = change.target_epoch
     if (member.state == STABLE and member.epoch == target_epoch) or _owns_any(owned, member.revoking, member.state):
-        return _drop_unsubscribed(member, owned, topic_ids) if has_new_subscription else member
+        return _drop_unsubscribed(member, owned, topic_ids) if change.has_new_subscription else member
     if member.state not in _STATES and (owned is None or owned):
         text = "The consumer group member is in a unknown state. The member must abandon all its partitions and rejoin."
         raise Refusal(Errors.FENCED_MEMBER_EPOCH, text)
@@ -186,13 +189,13 @@ def reconcile(
     revoked: Epochs = {}
     gained: Epochs = {}
     is_waiting = False
-    for topic_id in dict.fromkeys([*target, *member.assigned]):
-        wanted = set(target.get(topic_id, ())) if topic_id in (topic_ids or ()) else set()
+    for topic_id in dict.fromkeys([*change.target, *member.assigned]):
+        wanted = set(change.target.get(topic_id, ())) if topic_id in (topic_ids or ()) else set()
         for partition, epoch in member.assigned.get(topic_id, {}).items():
             goal = kept if partition in wanted else revoked
             goal.setdefault(topic_id, {})[partition] = epoch
         for partition in sorted(wanted.difference(kept.get(topic_id, ()))):
-            is_free = find_owner_epoch(topic_id, partition) == -1
+            is_free = change.group.owners.epochs.get(topic_id, {}).get(partition, -1) == -1
             if is_free or partition in member.revoking.get(topic_id, ()):
                 gained.setdefault(topic_id, {})[partition] = target_epoch
             else:

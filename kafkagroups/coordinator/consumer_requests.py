@@ -125,7 +125,6 @@ class Requests:
         self.manager.on_loaded = self._start_group
         self.manager.on_unloaded = self._stop_group
         self.validator = RequestValidator(self.manager, surroundings)
-        self.zookeeper = self.validator.zookeeper
         self.rebalances = Rebalances(self.manager)
         self.new_member_id = new_member_id
         if isinstance(self.manager, PartitionedGroups):

@@ -26,7 +26,7 @@ from kafkagroups.coordinator.consumer_members import ConsumerMember, Partitions,
 from kafkagroups.coordinator.group_store import GroupStore, Result
 from kafkagroups.coordinator.messages import Errors, Refusal
 from kafkagroups.groups.group import CONSUMER
-from kafkagroups.groups.map_orders import java_map_order, java_set_order, timeline_map_order
+from kafkagroups.groups.map_orders import java_map_order, java_set_order
 from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.topic_patterns import compile_pattern, find_matches
 from kafkagroups.records.consumer_group import ConsumerGroupRegularExpressionValue
@@ -225,8 +225,8 @@ def find_topic_names(member: ConsumerMember, resolved: Resolved) -> list[str]:
 
 
 def find_assignor(group: ModernGroup, default: str) -> str:
-    has_votes = any(member.metadata.server_assignor is not None for member in read_members(group).values())
-    return (group.assignor if has_votes else None) or default
+    votes = group.assignor_votes
+    return max(votes, key=votes.__getitem__, default=default)
 
 
 def choose_assignor(group: ModernGroup, before: ConsumerMember, after: ConsumerMember, default: str) -> str:
@@ -234,12 +234,7 @@ def choose_assignor(group: ModernGroup, before: ConsumerMember, after: ConsumerM
 
     Kafka copies the votes into a small map, and takes out and puts back the member's, which comes first in its bucket.
     """
-    present = Counter(
-        member.metadata.server_assignor
-        for member in read_members(group).values()
-        if member.metadata.server_assignor is not None
-    )
-    votes: dict[str, int] = {name: present[name] for name in timeline_map_order(present, largest_size=len(present) + 1)}
+    votes = group.assignor_votes
     capacity = len(votes) * 4 // 3 + 1
     for name, change in ((before.metadata.server_assignor, -1), (after.metadata.server_assignor, 1)):
         if name is not None:

@@ -317,27 +317,21 @@ class OffsetRequests(ConsumerGroupRequests):
         committed, is_pending = self.manager.find_offsets(request.group_id)
         offsets = {}
         for partition in committed if request.partitions is None else request.partitions:
-            if self.validator.authorize("DESCRIBE", "TOPIC", partition.topic):
-                is_unstable = request.require_stable and is_pending(partition)
-                offset = committed.get(partition)
-                offsets[partition] = self._show_offset(request, partition, offset, is_unstable=is_unstable)
-            elif request.partitions is not None:
-                offsets[partition] = messages.FetchedOffset(error=Errors.TOPIC_AUTHORIZATION_FAILED)
+            if not self.validator.authorize("DESCRIBE", "TOPIC", partition.topic):
+                if request.partitions is not None:
+                    offsets[partition] = messages.FetchedOffset(error=Errors.TOPIC_AUTHORIZATION_FAILED)
+            elif request.require_stable and is_pending(partition):
+                offsets[partition] = messages.FetchedOffset(error=Errors.UNSTABLE_OFFSET_COMMIT)
+            else:
+                offsets[partition] = self._show_offset(request, partition, committed.get(partition))
         return Result(messages.OffsetFetchResult(Errors.NONE, offsets))
 
     def _show_offset(
-        self,
-        request: messages.OffsetFetchRequest,
-        partition: TopicPartition,
-        offset: OffsetAndMetadata | None,
-        *,
-        is_unstable: bool,
+        self, request: messages.OffsetFetchRequest, partition: TopicPartition, offset: OffsetAndMetadata | None
     ) -> messages.FetchedOffset:
         """No offset is -1 without an error, and so is one that was committed for another topic of the name, if the
         request names topics by id.
         """
-        if is_unstable:
-            return messages.FetchedOffset(error=Errors.UNSTABLE_OFFSET_COMMIT)
         topic_id = None if offset is None or self.settings.is_before(4, 0) else offset.topic_id
         names_by_id = request.by_topic_id and request.partitions is not None
         is_of_other_topic = names_by_id and topic_id not in (None, self.validator.topic_ids.get(partition.topic))

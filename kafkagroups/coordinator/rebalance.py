@@ -25,7 +25,7 @@ from functools import partial
 from kafkagroups.coordinator import messages
 from kafkagroups.coordinator.group_store import GroupStore
 from kafkagroups.coordinator.messages import Errors, ResponseFuture
-from kafkagroups.groups.group import ClassicState
+from kafkagroups.groups.group import VALID_PREVIOUS_STATES, ClassicState
 from kafkagroups.groups.living_groups import ClassicGroup, ClassicMember
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
@@ -37,8 +37,7 @@ logger = logging.getLogger("kafkagroups.coordinator")
 def cancel_timers(group: ClassicGroup) -> None:
     sessions = (member.session_timer for member in group.members.values())
     for timer in (*sessions, group.join_timer, group.sync_timer, *group.pending_members.values()):
-        if timer is not None:
-            timer.cancel()
+        timer.cancel()
 
 
 class Rebalances:
@@ -80,8 +79,7 @@ class Rebalances:
         self.try_complete_join(group)
 
     def restart_session(self, group: ClassicGroup, member: ClassicMember, timeout_ms: int | None = None) -> None:
-        if member.session_timer:
-            member.session_timer.cancel()
+        member.session_timer.cancel()
         delay_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
         member.session_timer = self.manager.after(group, delay_ms, partial(self._expire_session, group, member))
 
@@ -122,7 +120,7 @@ class Rebalances:
     # PreparingRebalance: waiting for joins
 
     def maybe_prepare(self, group: ClassicGroup) -> None:
-        if group.can_rebalance:
+        if group.state in VALID_PREVIOUS_STATES[ClassicState.PREPARING_REBALANCE]:
             self.prepare(group)
 
     def prepare(self, group: ClassicGroup) -> None:
@@ -183,8 +181,7 @@ class Rebalances:
         Since 2.3, static members that did not join stay until their sessions time out. If only they remain, the group
         waits for one more rebalance timeout.
         """
-        if group.join_timer:
-            group.join_timer.cancel()
+        group.join_timer.cancel()
         if group.state is not ClassicState.PREPARING_REBALANCE:
             return
         keeps_static_members = self.settings.is_at_least(2, 3)
@@ -231,16 +228,13 @@ class Rebalances:
     # CompletingRebalance: waiting for the leader's assignment
 
     def sync(
-        self,
-        group: ClassicGroup,
-        member: ClassicMember,
-        assignments: Mapping[str, bytes],
-        response: ResponseFuture[messages.SyncGroupResult],
-    ) -> None:
+        self, group: ClassicGroup, member: ClassicMember, assignments: Mapping[str, bytes]
+    ) -> ResponseFuture[messages.SyncGroupResult]:
+        response: ResponseFuture[messages.SyncGroupResult] = ResponseFuture()
         member.awaiting_sync = response.complete
         self.mark_synced(group, member)
         if group.leader != member.member_id:
-            return
+            return response
         logger.info(
             "Assignment received from leader %s for group %s for generation %d",
             group.leader,
@@ -262,6 +256,7 @@ class Rebalances:
                 self.maybe_prepare(group)
 
         self.manager.store_group(group, all_assignments, complete)
+        return response
 
     def mark_synced(self, group: ClassicGroup, member: ClassicMember) -> None:
         group.pending_sync.discard(member.member_id)
@@ -270,8 +265,7 @@ class Rebalances:
 
     def _stop_waiting_for_syncs(self, group: ClassicGroup) -> None:
         group.pending_sync.clear()
-        if group.sync_timer:
-            group.sync_timer.cancel()
+        group.sync_timer.cancel()
 
     def _expire_syncs(self, group: ClassicGroup) -> None:
         has_generation = group.state in (ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE)

@@ -32,7 +32,6 @@ class Request:
     version: int
     body: Json
     client_id: str
-    client_host: str = "/127.0.0.1"
 
 
 FIRST_VERSION_BY_ARGUMENT = {
@@ -50,7 +49,7 @@ def call(verb: Any, request: Request, write: Callable[[Any], Any] = msgspec.to_b
 
     A missing field has the verb's default. `fields` replace those of the request; their names are JSON names.
     """
-    given = {"clientId": request.client_id, "clientHost": request.client_host, "version": request.version}
+    given = {"clientId": request.client_id, "version": request.version}
     abilities = {
         messages.json_name(name): request.version >= version for name, version in FIRST_VERSION_BY_ARGUMENT.items()
     }

@@ -87,7 +87,7 @@ def _start_next_broker(broker: GroupCoordinator, logs: OffsetsLogs) -> GroupCoor
         topics=broker.validator.topics,
         topic_ids=broker.validator.topic_ids,
         authorize=broker.validator.authorize,
-        zookeeper=broker.zookeeper,
+        zookeeper=broker.validator.zookeeper,
     )
 
 

@@ -30,7 +30,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from kafkagroups.groups.group import CONSUMER, ClassicState
-from kafkagroups.groups.living_groups import ClassicGroup
+from kafkagroups.groups.living_groups import LivingGroup
 from kafkagroups.groups.modern_group import AnyGroup, ModernGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, PartitionOffsets, TopicPartition
 from kafkagroups.records.releases import Dialect, Version
@@ -43,11 +43,7 @@ FIRST_THAT_READS_SUBSCRIPTIONS: Version = (2, 4)
 
 
 def find_expired_offsets(
-    group: ClassicGroup | ModernGroup,
-    committed: PartitionOffsets,
-    pending: Collection[TopicPartition],
-    now_ms: int,
-    retention_ms: int,
+    group: LivingGroup, committed: PartitionOffsets, pending: Collection[TopicPartition], now_ms: int, retention_ms: int
 ) -> list[TopicPartition]:
     """Return the partitions whose offsets have expired at the time `now_ms`. Those in `pending` never expire."""
     is_before_kip_211 = group.kafka < FIRST_WITH_KIP_211
@@ -82,7 +78,7 @@ class Rule(NamedTuple):
     empty_since_ms: int | None
 
 
-def find_rule(group: AnyGroup | ClassicGroup, kafka: Version) -> Rule | None:
+def find_rule(group: AnyGroup | LivingGroup, kafka: Version) -> Rule | None:
     """Return which offsets of a group expire; None if none of them does. Before 2.4 no coordinator reads the
     subscriptions.
     """

@@ -28,7 +28,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -37,15 +37,17 @@ from kafkagroups.groups.group import (
     VALID_PREVIOUS_STATES,
     ClassicState,
     Group,
+    UndecodedGroup,
     find_subscribed_topics,
     find_unreadable_subscription,
 )
-from kafkagroups.groups.map_orders import Version, hash_map_order, immutable_map_order, topic_partition_hash
+from kafkagroups.groups.map_orders import hash_map_order, immutable_map_order, topic_partition_hash
 from kafkagroups.groups.modern_group import ModernGroup, copy_group
 from kafkagroups.groups.offsets import GroupOffsetsCopy, OffsetAndMetadata, Offsets, PartitionOffsets, TopicPartition
 from kafkagroups.groups.replay import LogKeys, NewShard, read_keys
 from kafkagroups.log.batch import Batch
 from kafkagroups.records.group_metadata import GroupMetadataValue, MemberMetadata
+from kafkagroups.records.releases import Version
 from kafkagroups.records.wire import signed32
 
 NOT_APPENDED = -1
@@ -150,6 +152,14 @@ class Cancellable(Protocol):
         """Cancel the timer, so that its action never runs."""
 
 
+class NoTimer:
+    def cancel(self) -> None:
+        """Do nothing: no timer was started."""
+
+
+NO_TIMER: Cancellable = NoTimer()
+
+
 @dataclass(eq=False)
 class ClassicMember:
     """`awaiting_join` and `awaiting_sync` are the callbacks that answer the member's JoinGroup and SyncGroup requests.
@@ -168,14 +178,11 @@ class ClassicMember:
     awaiting_join: Callable[[Any], None] | None = None
     awaiting_sync: Callable[[Any], None] | None = None
     is_new: bool = False
-    session_timer: Cancellable | None = None
+    session_timer: Cancellable = NO_TIMER
 
     def find_metadata(self, protocol: str | None) -> bytes:
         """Raises KeyError if the member does not support the protocol. A group without one has no metadata."""
         return b"" if protocol is None else dict(self.protocols)[protocol]
-
-    def vote(self, candidates: Collection[str]) -> str:
-        return next(name for name, _ in self.protocols if name in candidates)
 
     def build_record(self, protocol: str, assignment: bytes) -> MemberMetadata:
         return MemberMetadata(
@@ -219,11 +226,11 @@ class ClassicGroup:
     pending_sync: set[str] = field(default_factory=set)
     new_member_added: bool = False
     """Whether a member joined during the initial delay of the first rebalance, which then starts again."""
-    join_timer: Cancellable | None = None
+    join_timer: Cancellable = NO_TIMER
     """The timer that ends the state PreparingRebalance."""
     can_end_join_early: bool = False
     """Whether PreparingRebalance ends as soon as all members have joined."""
-    sync_timer: Cancellable | None = None
+    sync_timer: Cancellable = NO_TIMER
     type: str = "classic"
 
     def ordered_members(self) -> list[ClassicMember]:
@@ -242,10 +249,6 @@ class ClassicGroup:
     def have_all_joined(self) -> bool:
         """Whether every member waits for the response to its JoinGroup, and no member id is pending."""
         return all(member.awaiting_join for member in self.members.values()) and not self.pending_members
-
-    @property
-    def can_rebalance(self) -> bool:
-        return self.state in VALID_PREVIOUS_STATES[ClassicState.PREPARING_REBALANCE]
 
     def transition_to(self, state: ClassicState, now_ms: int) -> None:
         if self.state not in VALID_PREVIOUS_STATES[state]:
@@ -272,7 +275,7 @@ class ClassicGroup:
         """
         members = self.ordered_members()
         candidates = [name for name, _ in members[0].protocols if self.is_common(name)]
-        votes = Counter(member.vote(candidates) for member in members)
+        votes = Counter(next(name for name, _ in member.protocols if name in candidates) for member in members)
         return max(immutable_map_order(votes, self.kafka), key=votes.__getitem__)
 
     def add(self, member: ClassicMember) -> None:
@@ -289,8 +292,7 @@ class ClassicGroup:
         """Remove a member or a pending member id. The first one in `ordered_members` replaces a leader."""
         member = self.members.pop(member_id, None)
         if member is not None:
-            if member.session_timer:
-                member.session_timer.cancel()
+            member.session_timer.cancel()
             if member.group_instance_id is not None:
                 self.static_members.pop(member.group_instance_id, None)
         if self.leader == member_id:
@@ -302,9 +304,7 @@ class ClassicGroup:
             self.remove_pending_member(member_id)
 
     def remove_pending_member(self, member_id: str) -> None:
-        timer = self.pending_members.pop(member_id, None)
-        if timer is not None:
-            timer.cancel()
+        self.pending_members.pop(member_id, NO_TIMER).cancel()
 
     def replace_static_member(self, instance_id: str, old_id: str, new_id: str) -> ClassicMember:
         member = self.members.pop(old_id)
@@ -364,12 +364,8 @@ LivingGroup = ClassicGroup | ModernGroup
 """A group in a running coordinator."""
 
 
-class _EarlierGroup(NamedTuple):
-    group: Any
-    offsets: GroupOffsetsCopy
-
-
-Changes = dict[str, _EarlierGroup]
+Changes = dict[str, tuple[Any, GroupOffsetsCopy]]
+"""Of each changed group, by its id: the group as it was before (None if it did not exist), and its offsets."""
 
 
 @dataclass
@@ -400,8 +396,10 @@ class LivingShard(NewShard):
     appended: deque[Changes] = field(default_factory=deque)
     unappended: Changes = field(default_factory=dict)
 
-    def keep_classic_group(self, group: Group) -> None:
-        self.groups[group.group_id] = build_classic_group(group, self.dialect.version, self.now_ms)
+    def keep_group(self, group_id: str, group: Group | UndecodedGroup | None) -> None:
+        super().keep_group(group_id, group)
+        if isinstance(group, Group):
+            self.groups[group_id] = build_classic_group(group, self.dialect.version, self.now_ms)
 
     def add_group(self, group: LivingGroup) -> None:
         self._remember(group.group_id)
@@ -448,14 +446,14 @@ class LivingShard(NewShard):
         if group_id not in self.unappended:
             group = self.groups.get(group_id)
             earlier = copy_group(group) if isinstance(group, ModernGroup) else group
-            self.unappended[group_id] = _EarlierGroup(earlier, self.offsets.copy_group(group_id))
+            self.unappended[group_id] = (earlier, self.offsets.copy_group(group_id))
 
     def _swap(self, changes: Changes) -> None:
-        for group_id, earlier in changes.items():
+        for group_id, (earlier, offsets) in changes.items():
             current = self.groups.pop(group_id, None)
-            if earlier.group is not None:
-                self.groups[group_id] = earlier.group
-            changes[group_id] = _EarlierGroup(current, self.offsets.replace_group(group_id, earlier.offsets))
+            if earlier is not None:
+                self.groups[group_id] = earlier
+            changes[group_id] = (current, self.offsets.replace_group(group_id, offsets))
 
 
 def build_classic_group(loaded: Group, kafka: Version, now_ms: int) -> ClassicGroup:

@@ -22,12 +22,11 @@ import struct
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, TypeVar
 
-from kafkagroups.records.releases import FIRST_WITHOUT_CLASSIC_COORDINATOR
-from kafkagroups.records.wire import java_hash, uuid_bytes
+from kafkagroups.records.releases import FIRST_WITHOUT_CLASSIC_COORDINATOR, Version
+from kafkagroups.records.wire import java_hash, signed32, uuid_bytes
 
 Key = TypeVar("Key")
 
-Version = tuple[int, ...]
 FIRST_WITH_SCALA_2_13 = (2, 6)
 """The first Kafka version whose default build uses Scala 2.13."""
 _UINT32_MASK = 0xFFFFFFFF
@@ -173,8 +172,7 @@ def _order_in_2_13(hashes: dict[Key, int]) -> list[Key]:
     def sort_key(key: Key) -> tuple[int, int]:
         code = spread_hashes[key]
         # Scala compares the hashes in a bucket as signed 32-bit integers.
-        signed_code = code - (1 << 32) if code >> 31 else code
-        return code & (bucket_count - 1), signed_code
+        return code & (bucket_count - 1), signed32(code)
 
     return sorted(hashes, key=sort_key)
 

@@ -62,26 +62,23 @@ class Owners:
     standby: Processes = field(default_factory=dict)
     warmup: Processes = field(default_factory=dict)
 
-    def add_assignment(self, assignment: Any, epoch: int, process_id: str | None, kafka: Version) -> None:
-        """Make a member the owner of the partitions or tasks in its assignment.
+    def change(self, member: ModernMember, kafka: Version, *, adds: bool) -> None:
+        """Make a member the owner of the partitions or tasks in its assignment, or take them from it.
 
-        `process_id` is that of a streams member; None if no record contains it, and then Kafka stores no owner. Raises
-        LoadFailed if it refuses a second owner.
+        If no record contains the process id of a streams member, Kafka stores no owner. Raises LoadFailed if it refuses
+        a second owner, or if the member that is removed is not the owner.
         """
+        assignment = member.assignment
         if isinstance(assignment, consumer_group.ConsumerGroupCurrentMemberAssignmentValue):
+            change_partitions = self._add_partitions if adds else self._remove_partitions
             for topics in (assignment.assigned_partitions, assignment.partitions_pending_revocation):
-                self._add_partitions(topics, epoch, SECOND_OWNER.applies_to(kafka))
-        elif process_id is not None and _checks_tasks(assignment, kafka):
+                change_partitions(topics, member.member_epoch, SECOND_OWNER.applies_to(kafka))
+        elif isinstance(assignment, StreamsGroupCurrentMemberAssignmentValue) and SECOND_TASK_OWNER.applies_to(kafka):
             for processes, tasks in self._pair_tasks(assignment):
-                _add_process(processes, tasks, process_id, is_exclusive=processes is self.active)
-
-    def remove_assignment(self, assignment: Any, epoch: int, process_id: str | None, kafka: Version) -> None:
-        if isinstance(assignment, consumer_group.ConsumerGroupCurrentMemberAssignmentValue):
-            for topics in (assignment.assigned_partitions, assignment.partitions_pending_revocation):
-                self._remove_partitions(topics, epoch, SECOND_OWNER.applies_to(kafka))
-        elif _checks_tasks(assignment, kafka):
-            for processes, tasks in self._pair_tasks(assignment):
-                _remove_process(processes, tasks, process_id, is_exclusive=processes is self.active)
+                if not adds:
+                    _remove_process(processes, tasks, member.process_id, is_exclusive=processes is self.active)
+                elif member.process_id is not None:
+                    _add_process(processes, tasks, member.process_id, is_exclusive=processes is self.active)
 
     def _add_partitions(self, topics: Iterable[Any], epoch: int, refuses_second_owner: bool) -> None:
         for topic_id, partitions in _numbers_by_id(topics, "topic_id").items():
@@ -119,12 +116,9 @@ class Owners:
         have such tasks.
         """
         return [
-            (self.active, value.active_tasks),
-            (self.standby, value.standby_tasks),
-            (self.warmup, value.warmup_tasks),
-            (self.active, value.active_tasks_pending_revocation),
-            (self.standby, value.standby_tasks_pending_revocation),
-            (self.warmup, value.warmup_tasks_pending_revocation),
+            (getattr(self, role), getattr(value, f"{role}_tasks{suffix}"))
+            for suffix in ("", "_pending_revocation")
+            for role in ("active", "standby", "warmup")
         ]
 
 
@@ -158,10 +152,6 @@ def _remove_process(processes: Processes, tasks: Iterable[Any], process_id: str 
                 ids_by_number.pop(number, None)
         if not ids_by_number:
             del processes[subtopology]
-
-
-def _checks_tasks(assignment: Any, kafka: Version) -> bool:
-    return isinstance(assignment, StreamsGroupCurrentMemberAssignmentValue) and SECOND_TASK_OWNER.applies_to(kafka)
 
 
 def _numbers_by_id(entries: Iterable[Any], id_field: str) -> dict[str, set[int]]:
@@ -355,10 +345,15 @@ class ModernGroup:
             return "simple"
         if self.type == "streams":
             return "sticky" if self.kafka >= (4, 4) else None
+        votes = self.assignor_votes
+        return max(votes, key=votes.__getitem__, default="uniform")
+
+    @property
+    def assignor_votes(self) -> dict[str, int]:
+        """How many members of a consumer group ask for each assignor, in the order of Kafka's map."""
         metadata = [member.metadata for member in self.members.values() if member.metadata is not None]
         votes = Counter(each.server_assignor for each in metadata if each.server_assignor is not None)
-        names = timeline_map_order(votes, largest_size=len(votes) + 1)
-        return max(names, key=votes.__getitem__, default="uniform")
+        return {name: votes[name] for name in timeline_map_order(votes, largest_size=len(votes) + 1)}
 
 
 AnyGroup = Group | ModernGroup

@@ -27,7 +27,7 @@ Source: GroupMetadataManager.replay, ConsumerGroup, ShareGroup, StreamsGroup (3.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
@@ -75,10 +75,12 @@ def check_value(group: str, record_type: int, value: Any, kafka: Version) -> Non
     if unique is not None and unique.refusal.applies_to(kafka):
         _check_unique(group, value, unique)
     if record_type == 22 and releases.ASSIGNMENT_EPOCH_COUNT.applies_to(kafka):
-        _check_epoch_counts(group, value.active_tasks)
-        _check_epoch_counts(group, value.active_tasks_pending_revocation)
+        _check_epoch_counts(group, (*value.active_tasks, *value.active_tasks_pending_revocation))
     if record_type in (6, 12, 20) and releases.NEGATIVE_ASSIGNMENT_EPOCH.applies_to(kafka):
-        _check_assignment_epoch(group, value.assignment_epoch, value.assignment_timestamp)
+        if value.assignment_epoch < -1:
+            raise LoadFailed(f"{group} has assignment epoch {value.assignment_epoch}: expected -1 or above")
+        if value.assignment_timestamp < 0:
+            raise LoadFailed(f"{group} has assignment timestamp {value.assignment_timestamp}: expected 0 or above")
     if record_type == 23 and releases.NEGATIVE_TOPOLOGY_EPOCH.applies_to(kafka) and value.epoch < 0:
         raise LoadFailed(f"{group} has a topology of epoch {value.epoch}: expected 0 or above")
     if record_type in (4, 9) and releases.INCOMPLETE_TOPIC.applies_to(kafka):
@@ -94,13 +96,6 @@ def _check_unique(group: str, value: Any, unique: UniqueField) -> None:
         field_values = [getattr(element, unique.field) for element in elements]
         if len(set(field_values)) < len(field_values):
             raise LoadFailed(f"{list_name} of {group} contains a {unique.field} twice")
-
-
-def _check_assignment_epoch(group: str, epoch: int, timestamp: int) -> None:
-    if epoch < -1:
-        raise LoadFailed(f"{group} has assignment epoch {epoch}: expected -1 or above")
-    if timestamp < 0:
-        raise LoadFailed(f"{group} has assignment timestamp {timestamp}: expected 0 or above")
 
 
 def _check_epoch_counts(group: str, active_tasks: Sequence[Any]) -> None:
@@ -199,7 +194,7 @@ def _replay_member(group: ModernGroup, member_id: str, value: Any) -> None:
         raise LoadFailed(f"a tombstone deletes member {member_id!r} of {group} before its assignment was deleted")
     if member_id in group.targets:
         raise LoadFailed(f"a tombstone deletes member {member_id!r} of {group} before its target was deleted")
-    _change_owners(group, group.owners.remove_assignment, previous)
+    _change_owners(group, previous, adds=False)
     del group.members[member_id]
     group.changed_patterns = {}
 
@@ -224,17 +219,17 @@ def _check_unknown_member(group: ModernGroup, member_id: str) -> None:
 def _put_member(group: ModernGroup, member: ModernMember) -> None:
     previous = group.members.get(member.member_id)
     if previous is not None:
-        _change_owners(group, group.owners.remove_assignment, previous)
-    _change_owners(group, group.owners.add_assignment, member)
+        _change_owners(group, previous, adds=False)
+    _change_owners(group, member, adds=True)
     # Kafka makes room for one more before it finds out that the member is there already.
     group.largest_size = max(group.largest_size, len(group.members) + 1)
     group.members[member.member_id] = member
     group.changed_patterns = {}
 
 
-def _change_owners(group: ModernGroup, change: Callable[..., None], member: ModernMember) -> None:
+def _change_owners(group: ModernGroup, member: ModernMember, *, adds: bool) -> None:
     try:
-        change(member.assignment, member.member_epoch, member.process_id, group.kafka)
+        group.owners.change(member, group.kafka, adds=adds)
     except LoadFailed as error:
         raise LoadFailed(f"{group}: {error.reason}") from None
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 import msgspec
 
@@ -62,18 +62,12 @@ class Fate(Enum):
     IGNORED = "ignored"
 
 
-class StoredOffset(Protocol):
-    """A committed or pending offset of a shard, which stays the same object, so that an observer can recognize it."""
-
-    @property
-    def record_offset(self) -> int: ...
-
-
 class Observer:
     """The callbacks of a load.
 
     All offsets belong to the partition of the last `start_batch`. An offset does not identify a record, because a valid
-    batch can contain several with the same one; the index in `start_record` does.
+    batch can contain several with the same one; the index in `start_record` does. A stored offset stays the same
+    object, so that an observer can recognize it.
     """
 
     def start_batch(self, partition: int | None, batch: Batch) -> None:
@@ -82,10 +76,10 @@ class Observer:
     def start_record(self, index: int) -> None:
         """Until the next call, all callbacks report effects of this record."""
 
-    def store_offset(self, offset: StoredOffset) -> None:
+    def store_offset(self, offset: OffsetAndMetadata) -> None:
         """Called with the offset in the current record, which the shard stores as committed or pending."""
 
-    def set_fate(self, offset: StoredOffset, fate: Fate, by: int) -> None:
+    def set_fate(self, offset: OffsetAndMetadata, fate: Fate, by: int) -> None:
         """Called with WINS, SUPERSEDED, DELETED or ABORTED for the record from which `offset` comes.
 
         `by` is the offset of the record that decided the fate, for WINS the marker that committed the transaction.
@@ -256,16 +250,6 @@ class Orphan:
     is_answered: bool = False
 
 
-class ShardOffsets(Protocol):
-    """The offsets of one shard, by group id, the pending ones by producer id before."""
-
-    @property
-    def committed(self) -> Mapping[str, ReadOnlyOffsets]: ...
-
-    @property
-    def pending(self) -> Mapping[int, Mapping[str, PartitionOffsets]]: ...
-
-
 class GroupOffsetsCopy(NamedTuple):
     committed: PartitionOffsets
     pending: dict[int, PartitionOffsets]
@@ -413,6 +397,10 @@ class NativeOffsets:
             for producer_id, group_id, partition, offset in _decode_commits(part):
                 pending.setdefault(producer_id, {}).setdefault(group_id, {})[partition] = offset
         return pending
+
+
+ShardOffsets = Offsets | NativeOffsets
+"""The offsets of one shard, by group id, the pending ones by producer id before."""
 
 
 class GroupOffsets(Mapping[TopicPartition, OffsetAndMetadata]):

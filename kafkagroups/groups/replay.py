@@ -35,7 +35,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import msgspec
 
@@ -225,14 +225,43 @@ class Shard(ABC):
     groups: dict[str, AnyGroup | UndecodedGroup] = field(default_factory=dict)
     seen_group_ids: dict[str, None] = field(default_factory=dict)
     failure: LoadFailed | BadBytes | None = None
+    group_keys: ClassVar[tuple[type[Message], ...]] = (GroupMetadataKey,)
+    """The keys of the records that change groups. The others that are not offset records are skipped."""
 
-    @abstractmethod
     def replay(self, batches: Iterable[Batch], observer: Observer = NO_OBSERVER) -> None:
         """Raises LoadFailed or BadBytes if a broker's load would fail."""
+        self.offsets = Offsets.copy_of(self.offsets, observer)
+        keys = LogKeys(self.dialect)
+        for batch in batches:
+            self.apply(batch, keys, observer)
 
     @abstractmethod
+    def apply(self, batch: Batch, keys: LogKeys, observer: Observer = NO_OBSERVER) -> None:
+        """Apply one batch. A load and a running coordinator of 4.x change a shard only here."""
+
     def replay_group(self, offset: int, record: Record, group_id: str) -> None:
         """Apply a record that is not an offset record."""
+        if isinstance(record.key, GroupMetadataKey):
+            is_tombstone = record.value is None
+            group = None if is_tombstone else build_group(self.partition, record, offset, self.dialect)
+            self.keep_group(group_id, group)
+
+    def keep_group(self, group_id: str, group: Group | UndecodedGroup | None) -> None:
+        """Keep a classic group instead of the group with this id; None: a tombstone deletes the group."""
+        if group is None:
+            self.groups.pop(group_id, None)
+        else:
+            self.groups[group_id] = group
+
+    def replay_observed(self, offset: int, record: Record, group_id: str, observer: Observer) -> None:
+        if isinstance(record.key, self.group_keys):
+            was_known = group_id in self.groups
+            try:
+                self.replay_group(offset, record, group_id)
+            except LoadFailed as error:
+                error.offset = offset
+                raise
+            observer.end_group_record(group_id, record, offset, was_known, group_id in self.groups)
 
     def decode_record(self, log_record: LogRecord, keys: LogKeys) -> DecodedRecord:
         try:
@@ -270,53 +299,38 @@ class ClassicShard(Shard):
     removed_groups: dict[str, None] = field(default_factory=dict)
     removed_offsets: set[tuple[str, TopicPartition]] = field(default_factory=set)
 
-    def replay(self, batches: Iterable[Batch], observer: Observer = NO_OBSERVER) -> None:
-        offsets = Offsets.copy_of(self.offsets, observer)
-        self.offsets = offsets
-        keys = LogKeys(self.dialect)
-        for batch in batches:
-            if batch.is_control:
-                observer.start_record(0)
-                self._end_transaction(offsets, batch)
-                continue
-            # If the batch has no records, nothing uses this offset.
-            batch_offset = batch.records[0].offset if batch.records else batch.base_offset
-            is_transactional = batch.is_transactional
-            for record_offset, group_id, partition, record in self.decode_records(batch, keys, observer):
-                if partition is None:
-                    if isinstance(record.key, GroupMetadataKey):
-                        was_known = group_id in self.groups
-                        self.replay_group(record_offset, record, group_id)
-                        is_known = group_id in self.groups
-                        observer.end_group_record(group_id, record, record_offset, was_known, is_known)
-                elif record.value is None:
-                    self._replay_offset_tombstone(offsets, batch, record_offset, group_id, partition)
-                else:
-                    offset = build_offset_and_metadata(record, record_offset, batch_offset)
-                    if is_transactional:
-                        offsets.put_pending(batch.producer_id, group_id, partition, offset)
-                    else:
-                        offsets.put(group_id, partition, offset)
-
-    def replay_group(self, offset: int, record: Record, group_id: str) -> None:
-        if not isinstance(record.key, GroupMetadataKey):
+    def apply(self, batch: Batch, keys: LogKeys, observer: Observer = NO_OBSERVER) -> None:
+        offsets = self.offsets
+        assert isinstance(offsets, Offsets)
+        if batch.is_control:
+            observer.start_record(0)
+            self._end_transaction(offsets, batch)
             return
-        if record.value is None:
-            self.groups.pop(group_id, None)
+        # If the batch has no records, nothing uses this offset.
+        batch_offset = batch.records[0].offset if batch.records else batch.base_offset
+        is_transactional = batch.is_transactional
+        for record_offset, group_id, partition, record in self.decode_records(batch, keys, observer):
+            if partition is None:
+                self.replay_observed(record_offset, record, group_id, observer)
+            elif record.value is None and is_transactional:
+                offsets.remove_pending(batch.producer_id, group_id, partition, record_offset)
+            elif record.value is None:
+                offsets.remove(group_id, partition, record_offset)
+                if has_separate_offset_cache(self.dialect):
+                    self.removed_offsets.add((group_id, partition))
+            else:
+                offset = build_offset_and_metadata(record, record_offset, batch_offset)
+                if is_transactional:
+                    offsets.put_pending(batch.producer_id, group_id, partition, offset)
+                else:
+                    offsets.put(group_id, partition, offset)
+
+    def keep_group(self, group_id: str, group: Group | UndecodedGroup | None) -> None:
+        super().keep_group(group_id, group)
+        if group is None:
             self.removed_groups[group_id] = None
         else:
-            self.groups[group_id] = build_group(self.partition, record, offset, self.dialect)
             self.removed_groups.pop(group_id, None)
-
-    def _replay_offset_tombstone(
-        self, offsets: Offsets, batch: Batch, record_offset: int, group_id: str, partition: TopicPartition
-    ) -> None:
-        if batch.is_transactional:
-            offsets.remove_pending(batch.producer_id, group_id, partition, record_offset)
-        else:
-            offsets.remove(group_id, partition, record_offset)
-            if has_separate_offset_cache(self.dialect):
-                self.removed_offsets.add((group_id, partition))
 
     def _end_transaction(self, offsets: Offsets, batch: Batch) -> None:
         if not batch.records:
@@ -350,14 +364,9 @@ REFUSALS_AFTER_COMMIT = {
 
 @dataclass
 class NewShard(Shard):
-    def replay(self, batches: Iterable[Batch], observer: Observer = NO_OBSERVER) -> None:
-        self.offsets = Offsets.copy_of(self.offsets, observer)
-        keys = LogKeys(self.dialect)
-        for batch in batches:
-            self.apply(batch, keys, observer)
+    group_keys = (GroupMetadataKey, GroupIdKey)
 
     def apply(self, batch: Batch, keys: LogKeys, observer: Observer = NO_OBSERVER) -> None:
-        """Apply one batch. A load and a running coordinator change a shard only here."""
         offsets = self.offsets
         assert isinstance(offsets, Offsets)
         if batch.is_control:
@@ -367,41 +376,24 @@ class NewShard(Shard):
         groups = self.groups
         for record_offset, group_id, partition, record in self.decode_records(batch, keys, observer):
             if partition is None:
-                self._replay_other(record_offset, record, group_id, observer)
+                self.replay_observed(record_offset, record, group_id, observer)
             elif record.value is None:
                 offsets.remove(group_id, partition, record_offset)
                 offsets.remove_all_pending(group_id, partition, record_offset)
             else:
                 if group_id not in groups:
-                    self.keep_classic_group(Group(group_id, self.partition))
+                    self.keep_group(group_id, Group(group_id, self.partition))
                 offset = build_offset_and_metadata(record, record_offset, batch_offset=record_offset)
                 if producer == NO_PRODUCER_ID:
                     offsets.put(group_id, partition, offset)
                 else:
                     offsets.put_pending(producer, group_id, partition, offset)
 
-    def keep_classic_group(self, group: Group) -> None:
-        self.groups[group.group_id] = group
-
-    def _replay_other(self, record_offset: int, record: Record, group_id: str, observer: Observer) -> None:
-        if isinstance(record.key, GroupMetadataKey | GroupIdKey):
-            was_known = group_id in self.groups
-            try:
-                self.replay_group(record_offset, record, group_id)
-            except LoadFailed as error:
-                error.offset = record_offset
-                raise
-            observer.end_group_record(group_id, record, record_offset, was_known, group_id in self.groups)
-
     def replay_group(self, offset: int, record: Record, group_id: str) -> None:
         if isinstance(record.key, GroupIdKey):
             self._replay_modern(record, group_id)
-        elif not isinstance(record.key, GroupMetadataKey):
-            return
-        elif record.value is None:
-            self.groups.pop(group_id, None)
         else:
-            self.keep_classic_group(build_group(self.partition, record, offset, self.dialect))
+            super().replay_group(offset, record, group_id)
 
     def _replay_modern(self, record: Record, group_id: str) -> None:
         group_type = GROUP_TYPE_BY_RECORD_TYPE[record.type]

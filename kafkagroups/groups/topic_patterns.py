@@ -132,17 +132,14 @@ class _Translation:
 
     def _add_next(self) -> None:
         character = self.pattern[self.position]
+        self.position += character not in "([\\"  # What these begin is read as a whole.
         if character == "(":
             self._open_group()
-            return
-        if character == "[":
+        elif character == "[":
             self._parts.append(_write(self._read_class()))
-            return
-        if character == "\\":
+        elif character == "\\":
             self._add_escape()
-            return
-        self.position += 1
-        if character == ")":
+        elif character == ")":
             self._close_group()
         elif character == "|":
             self.groups[-1].alternatives.append([])

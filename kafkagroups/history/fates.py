@@ -23,7 +23,20 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from kafkagroups.errors import BadBytes, InvalidLog
 from kafkagroups.groups import replay as readable
 from kafkagroups.groups.modern_group import AnyGroup
+<<<<<<< HEAD
 from kafkagroups.groups.offsets import Fate, GroupKey, NewestValues, Observer, Orphan, StoredOffset, TopicPartition
+=======
+from kafkagroups.groups.offsets import (
+    GROUP_ENDING_TYPES,
+    Fate,
+    GroupKey,
+    NewestValues,
+    Observer,
+    OffsetAndMetadata,
+    Orphan,
+    TopicPartition,
+)
+>>>>>>> slimB
 from kafkagroups.groups.replay import CountBytes, LogKeys, Shard
 from kafkagroups.history.event import Cause
 from kafkagroups.history.finding import time_or_none
@@ -160,7 +173,7 @@ class Fates(Observer):
         self._keys = LogKeys(dialect)
         self._batch_entries: list[RecordFate] = []
         self._current: RecordFate | None = None
-        self._stored: dict[int, tuple[StoredOffset, RecordFate]] = {}
+        self._stored: dict[int, tuple[OffsetAndMetadata, RecordFate]] = {}
         """By Python's `id` of a stored offset: the entry of its record, and the offset itself, so that the `id`
         is not reused.
         """
@@ -239,12 +252,12 @@ class Fates(Observer):
     def start_record(self, index: int) -> None:
         self._current = self._batch_entries[index] if index < len(self._batch_entries) else None
 
-    def store_offset(self, offset: StoredOffset) -> None:
+    def store_offset(self, offset: OffsetAndMetadata) -> None:
         entry = self._current
         if entry is not None and self._is_wanted(entry.group):
             self._stored[id(offset)] = (offset, entry)
 
-    def set_fate(self, offset: StoredOffset, fate: Fate, by: int) -> None:
+    def set_fate(self, offset: OffsetAndMetadata, fate: Fate, by: int) -> None:
         entry = self._find_entry(offset)
         if entry is None:
             return
@@ -252,7 +265,7 @@ class Fates(Observer):
         if fate is not Fate.WINS:
             del self._stored[id(offset)]
 
-    def _find_entry(self, offset: StoredOffset) -> RecordFate | None:
+    def _find_entry(self, offset: OffsetAndMetadata) -> RecordFate | None:
         stored = self._stored.get(id(offset))
         return None if stored is None else stored[1]
 
@@ -317,7 +330,7 @@ class Fates(Observer):
             is_of_share = not isinstance(group, Orphan) and group.type == "share"
             _ignore(entry, "a share group has no offsets" if is_of_share else _NOT_REACHED)
 
-    def _is_entry_of(self, entry: RecordFate, offset: StoredOffset | None, partition: int | None) -> bool:
+    def _is_entry_of(self, entry: RecordFate, offset: OffsetAndMetadata | None, partition: int | None) -> bool:
         stored_entry = None if offset is None else self._find_entry(offset)
         if stored_entry is None and offset is not None:
             # The native engine made this offset. In the logs that it loads, each record has its own offset.

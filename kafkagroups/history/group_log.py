@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from kafkagroups.errors import BadBytes, LoadFailed
 from kafkagroups.groups import replay as readable
-from kafkagroups.groups.offsets import GROUP_ENDING_TYPES, Fate, StoredOffset, TopicPartition
+from kafkagroups.groups.offsets import GROUP_ENDING_TYPES, Fate, OffsetAndMetadata, TopicPartition
 from kafkagroups.groups.replay import get_topic_partition, read_control_type, read_keys
 from kafkagroups.history.event import Position
 from kafkagroups.history.fates import Fates, ObservedLoad, RecordFate, log_order
@@ -345,7 +345,7 @@ class GroupLogs(Fates):
                         self._add_step(group, Marker(record.offset, record.timestamp, batch.producer_id, commits))
                     return
 
-    def set_fate(self, offset: StoredOffset, fate: Fate, by: int) -> None:
+    def set_fate(self, offset: OffsetAndMetadata, fate: Fate, by: int) -> None:
         entry = self._find_entry(offset)
         super().set_fate(offset, fate, by)
         marker = self._current

@@ -270,12 +270,7 @@ def build_orphan(parts: Orphan) -> Orphan:
 
 def _copy_offsets(offsets: ReadOnlyOffsets) -> PartitionOffsets:
     """Copy offsets in the order of the log, because the engines store them in different orders."""
-    return dict(sorted(offsets.items(), key=_log_order))
-
-
-def _log_order(entry: tuple[TopicPartition, OffsetAndMetadata]) -> tuple[int, TopicPartition]:
-    partition, offset = entry
-    return offset.record_offset, partition
+    return dict(sorted(offsets.items(), key=lambda entry: (entry[1].record_offset, entry[0])))
 
 
 def _copy_pending(pending: dict[int, PartitionOffsets]) -> dict[int, PartitionOffsets]:
@@ -299,19 +294,18 @@ _ANSWERED_ORPHAN = Answer(Fate.WINS, Fate.PENDING, Fate.IGNORED, has_read=True)
 _OTHER_ORPHAN = Answer(Fate.IGNORED, Fate.IGNORED, Fate.IGNORED, has_read=True)
 
 
-class Answers:
-    def __init__(self, groups: Mapping[str, GroupParts], orphans: Mapping[str, Orphan]) -> None:
-        self._groups = groups
-        self._orphans = orphans
+class Answers(NamedTuple):
+    groups: Mapping[str, GroupParts]
+    orphans: Mapping[str, Orphan]
 
     def find(self, group_id: str, partition: int | None) -> Answer:
-        known = self._groups.get(group_id)
+        known = self.groups.get(group_id)
         if known is not None:
             if known.group.partition != partition:
                 return _NOT_USED
             # A broker returns no offsets of a share group, even if offsets were committed for its id.
             return _KNOWN if known.offsets else _WITHOUT_OFFSETS
-        orphan = self._orphans.get(group_id)
+        orphan = self.orphans.get(group_id)
         if orphan is None:
             return _NOT_USED
         if orphan.partition != partition:

@@ -222,13 +222,12 @@ def combine_shards(
 ) -> Groups:
     topic, partitions_of = whole or WholeTopic(FoundPartitions(), {})
     is_classic = dialect.coordinator == "classic"
-    cache: Cache = ClassicCache(dialect) if is_classic else NewCache(dialect, topic.option)
+    cache: Cache = ClassicCache(dialect) if is_classic else NewCache(dialect)
     loaded = {shard.partition: add_shard(cache, shard) for shard in shards}
     topic_partitions = None  # If no group has records in several partitions, the count is decided when it is needed.
     if any(len(numbers) > 1 for numbers in cache.partitions_of.values()):
         topic_partitions = topic.decide(partitions_of or cache.partitions_of, read_times)
-        if topic_partitions.count is not None:
-            cache.keep_home_groups(topic_partitions.count)
+    cache.choose_answers(topic.option if topic_partitions is None else topic_partitions.count)
     orphans = {group_id: orphan for group_id, orphan in cache.orphans.items() if group_id not in cache.groups}
     return Groups(
         dialect.coordinator,
@@ -279,8 +278,8 @@ class Cache(ABC):
         self._add_groups(shard)
 
     @abstractmethod
-    def keep_home_groups(self, partition_count: int) -> None:
-        """Of each group with records in several partitions, keep only what its home partition answers."""
+    def choose_answers(self, partition_count: int | None) -> None:
+        """After the last shard, keep only what the home partition of each group answers."""
 
     @abstractmethod
     def _add_groups(self, shard: Shard) -> None:
@@ -306,7 +305,7 @@ class ClassicCache(Cache):
         For newer versions, this mapping is empty."""
         self._ids_with_new_offsets: dict[str, None] = {}
 
-    def keep_home_groups(self, partition_count: int) -> None:
+    def choose_answers(self, partition_count: int | None) -> None:
         """One cache answers for all partitions."""
 
     def _add_groups(self, shard: Shard) -> None:
@@ -359,13 +358,12 @@ class ClassicCache(Cache):
 class NewCache(Cache):
     """The cache of the new coordinator, which stores each partition separately.
 
-    Only the home partition of a group answers for it (`partition_for`); without a partition count, the first partition
-    that contains the group.
+    Only the home partition of a group answers for it (`partition_for`), or a log without a partition number; without a
+    partition count, the first partition that contains the group.
     """
 
-    def __init__(self, dialect: Dialect, partition_count: int | None = None) -> None:
+    def __init__(self, dialect: Dialect) -> None:
         super().__init__(dialect)
-        self._partition_count = partition_count
         self._parts_of: dict[tuple[str, int | None], GroupParts | Orphan] = {}
         """By group id and partition: what the partition would answer."""
 
@@ -378,8 +376,6 @@ class NewCache(Cache):
         committed = shard.offsets.committed
         pending = pending_by_group(shard.offsets)
         for group_id in dict.fromkeys([*shard.groups, *committed, *pending]):
-            if not self._is_answered_from(group_id, shard.partition):
-                continue
             offsets = committed.get(group_id, {})
             group_pending = pending.get(group_id, {})
             loaded_group = shard.groups.get(group_id)
@@ -390,26 +386,15 @@ class NewCache(Cache):
             if loaded_group is not None:
                 parts = GroupParts(loaded_group, offsets, group_pending)
             self._parts_of[group_id, shard.partition] = parts
-            self._answer(group_id, parts)
 
-    def _answer(self, group_id: str, parts: GroupParts | Orphan | None) -> None:
-        if isinstance(parts, GroupParts) and group_id not in self.groups:
-            self.groups[group_id] = parts
-        elif isinstance(parts, Orphan):
-            self.orphans.setdefault(group_id, parts)
-
-    def keep_home_groups(self, partition_count: int) -> None:
-        for group_id, partitions in self.partitions_of.items():
-            if len(partitions) > 1:
-                self.groups.pop(group_id, None)
-                self.orphans.pop(group_id, None)
-                self._answer(group_id, self._parts_of.get((group_id, partition_for(group_id, partition_count))))
-
-    def _is_answered_from(self, group_id: str, partition: int | None) -> bool:
-        """A log without a partition number (`partition` is None) answers for all groups."""
-        if self._partition_count is None or partition is None:
-            return True
-        return partition_for(group_id, self._partition_count) == partition
+    def choose_answers(self, partition_count: int | None) -> None:
+        for (group_id, partition), parts in self._parts_of.items():
+            if partition_count and partition not in (None, partition_for(group_id, partition_count)):
+                continue
+            if isinstance(parts, GroupParts):
+                self.groups.setdefault(group_id, parts)
+            else:
+                self.orphans.setdefault(group_id, parts)
 
 
 class ByteProgress:

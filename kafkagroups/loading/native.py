@@ -32,7 +32,7 @@ from kafkagroups.loading.columns import BATCH_BYTES, BATCH_ROWS
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, LogRecord, parse_record_batch
 from kafkagroups.log.segment_file import base_offset_of, check_regular, segment_errors
 from kafkagroups.log.segments import NO_STOP, Log, Notes, Stop, batches_until
-from kafkagroups.records.consumer_group import GroupIdKey, MemberIdKey
+from kafkagroups.records.consumer_group import MemberIdKey
 from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.records.releases import Dialect
 from kafkagroups.records.serde import RECORD_TYPES, has_type, newest_value_version
@@ -361,7 +361,8 @@ def replay_other_records(
         if is_plain:
             group_id = key[4 : 4 + int.from_bytes(key[2:4], "big")].decode()
             shard.seen_group_ids[group_id] = None
-            _replay_plain(shard, group_id, offset, key, value)
+            undecoded = None if value is None else UndecodedGroup(shard.partition, offset, key, value, shard.dialect)
+            shard.keep_group(group_id, undecoded)
             yield group_id, offset, (key, value), True
         else:
             _, group_id, _, record = shard.decode_record(LogRecord(offset, NO_TIMESTAMP, key, value), keys)
@@ -370,7 +371,7 @@ def replay_other_records(
                 yield group_id, commit_before, None, True
             was_known = group_id in groups
             is_of_group = isinstance(record.key, GroupMetadataKey)
-            if is_of_group or (isinstance(record.key, GroupIdKey) and not is_classic):
+            if isinstance(record.key, shard.group_keys):
                 shard.replay_group(offset, record, group_id)
                 if is_of_group or group_id in groups:
                     yield group_id, offset, (key, value), is_of_group
@@ -382,15 +383,3 @@ def replay_other_records(
         if group_id not in groups and newest_commit > last_removals.get(group_id, -1):
             groups[group_id] = Group(group_id, shard.partition)
             yield group_id, newest_commit, None, True
-
-
-def _replay_plain(shard: replay.Shard, group_id: str, offset: int, key: bytes, value: bytes | None) -> None:
-    if value is None:
-        shard.groups.pop(group_id, None)
-    else:
-        shard.groups[group_id] = UndecodedGroup(shard.partition, offset, key, value, shard.dialect)
-    if isinstance(shard, replay.ClassicShard):
-        if value is None:
-            shard.removed_groups[group_id] = None
-        else:
-            shard.removed_groups.pop(group_id, None)

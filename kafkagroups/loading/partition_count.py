@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
 from kafkagroups.errors import BadBytes, UsageError
@@ -171,13 +171,9 @@ class FoundPartitions:
     def _find_missing(self, count: int) -> list[range]:
         if not self.is_folder:
             return []
-        missing = []
-        next_number = 0
-        for number in (*sorted(number for number in self.numbers if number is not None and number < count), count):
-            if number > next_number:
-                missing.append(range(next_number, number))
-            next_number = number + 1
-        return missing
+        present = sorted(number for number in self.numbers if number is not None and number < count)
+        holes = (range(before + 1, after) for before, after in pairwise([-1, *present, count]))
+        return [hole for hole in holes if hole]
 
 
 class _Places:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from itertools import groupby
 from typing import Any, NamedTuple, Unpack
 
 from kafkagroups.errors import UsageError
@@ -129,14 +130,12 @@ class Coordinators:
 
         topic_type = OffsetCommitRequest.OffsetCommitRequestTopic
         topics = []
-        for topic, numbers in group_by_topic(sorted(offsets)).items():
+        for topic, commits in groupby(sorted(offsets.items()), key=lambda commit: commit[0].topic):
             partitions = [
                 topic_type.OffsetCommitRequestPartition(
-                    partition_index=number,
-                    committed_offset=offsets[TopicPartition(topic, number)][0],
-                    committed_metadata=offsets[TopicPartition(topic, number)][1],
+                    partition_index=key.partition, committed_offset=offset, committed_metadata=metadata
                 )
-                for number in numbers
+                for key, (offset, metadata) in commits
             ]
             topics.append(topic_type(name=topic, partitions=partitions))
         request = OffsetCommitRequest(

@@ -66,11 +66,9 @@ def make_plan(topic: OpenTopic, selection: Selection, count_bytes: CountBytes = 
     id.
     """
     path = topic.path
-    logs = topic.logs
     rules = topic.dialect
-    stop = topic.stop
     entries: Iterable[_Entry]
-    if topic.chosen_engine is PYTHON or stop != NO_STOP:
+    if topic.chosen_engine is PYTHON or topic.stop != NO_STOP:
         commits = _ObservedCommits(rules)
         groups = topic.load(engine=create_observed_engine(commits), count_bytes=count_bytes)
         commits.settle(groups)
@@ -79,9 +77,9 @@ def make_plan(topic: OpenTopic, selection: Selection, count_bytes: CountBytes = 
         groups = topic.load(count_bytes=count_bytes)
         entries = _find_in_table(topic, groups)
     refuse_foreign_log(topic, groups.partitions_of)
-    failed_ids, unreadable = _find_unread(logs, groups, rules, stop)
+    failed_ids, unreadable = _find_unread(topic, groups)
     left_out: dict[str, dict[TopicPartition, LeftOut]] = {}
-    for key, entry in itertools.chain(entries, _find_share_partitions(logs, groups, rules, stop), unreadable.items()):
+    for key, entry in itertools.chain(entries, _find_share_partitions(topic, groups), unreadable.items()):
         _add_left_out(left_out.setdefault(key.group, {}), key.topic_partition, entry)
     all_ids = {*groups.partitions_of, *left_out, *failed_ids}
     group_ids = _match(all_ids, selection.groups, f"{path}: no group matches") if selection.groups else all_ids
@@ -95,7 +93,7 @@ def make_plan(topic: OpenTopic, selection: Selection, count_bytes: CountBytes = 
         topics = {key.topic for group in plan.groups.values() for key in (*group.offsets, *group.left_out)}
         selected = _match(topics, selection.topics, f"{path}: no topic of a planned group matches")
         _leave_out(plan, topics - selected, Why.FILTERED)
-    if stop.until_time is not None:
+    if topic.stop.until_time is not None:
         _leave_out(plan, _find_recreated(topic, groups), Why.OLD_TOPIC)
     for group_id, new_id in selection.renames.items():
         if group_id not in plan.groups:
@@ -325,25 +323,23 @@ def _key_of_row(row: dict[str, Any]) -> _RecordKey:
     return _RecordKey(partition, row["group"], TopicPartition(row["topic"], row["topic_partition"]))
 
 
-def _find_share_partitions(logs: Sequence[Log], groups: Groups, rules: Dialect, stop: Stop) -> Iterator[_Entry]:
+def _find_share_partitions(topic: OpenTopic, groups: Groups) -> Iterator[_Entry]:
     share_groups = {group_id for group_id, parts in groups.parts() if parts.decode_group().type == "share"}
-    for log in logs:
+    for log in topic.logs:
         wanted = {group_id for group_id in share_groups if groups[group_id].partition == log.partition}
         newest: dict[str, LogRecord] = {}
-        for group_id, key, record in _read_keys(log, rules, stop) if wanted else ():
+        for group_id, key, record in _read_keys(log, topic.dialect, topic.stop) if wanted else ():
             if group_id in wanted and key.decoded.type == _SHARE_PARTITIONS_TYPE:
                 newest[group_id] = record
         for group_id, record in newest.items():
-            value = decode(record.key, record.value, rules).value
-            for topic in value.initialized_topics if isinstance(value, ShareGroupStatePartitionMetadataValue) else ():
-                for number in topic.partitions:
-                    record_key = _RecordKey(log.partition, group_id, TopicPartition(topic.topic_name, number))
+            value = decode(record.key, record.value, topic.dialect).value
+            for each in value.initialized_topics if isinstance(value, ShareGroupStatePartitionMetadataValue) else ():
+                for number in each.partitions:
+                    record_key = _RecordKey(log.partition, group_id, TopicPartition(each.topic_name, number))
                     yield record_key, LeftOut(Why.SHARE_GROUP, None, log.partition, record.offset)
 
 
-def _find_unread(
-    logs: Sequence[Log], groups: Groups, rules: Dialect, stop: Stop
-) -> tuple[set[str], dict[_RecordKey, LeftOut]]:
+def _find_unread(topic: OpenTopic, groups: Groups) -> tuple[set[str], dict[_RecordKey, LeftOut]]:
     """From the keys in the partitions whose load fails, return the ids of all groups, and the unreadable commits.
 
     A commit that the coordinator cannot read is left out, unless it can read a later record of the key.
@@ -351,14 +347,14 @@ def _find_unread(
     group_ids: set[str] = set()
     unreadable: dict[_RecordKey, LeftOut] = {}
     newest_rules = dialect("new", CHECKED_VERSIONS["new"][-1])
-    for log in [log for log in logs if log.partition in groups.failed]:
-        for group_id, key, record in _read_keys(log, newest_rules, stop):
+    for log in [log for log in topic.logs if log.partition in groups.failed]:
+        for group_id, key, record in _read_keys(log, newest_rules, topic.stop):
             group_ids.add(group_id)
             if key.partition is None:
                 continue
             record_key = _RecordKey(log.partition, group_id, key.partition)
             try:
-                decode(record.key, record.value, rules)
+                decode(record.key, record.value, topic.dialect)
             except BadBytes:
                 unreadable[record_key] = LeftOut(Why.UNREADABLE, None, log.partition, record.offset)
             else:

@@ -23,20 +23,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from kafkagroups.errors import BadBytes, InvalidLog
 from kafkagroups.groups import replay as readable
 from kafkagroups.groups.modern_group import AnyGroup
-<<<<<<< HEAD
-from kafkagroups.groups.offsets import Fate, GroupKey, NewestValues, Observer, Orphan, StoredOffset, TopicPartition
-=======
-from kafkagroups.groups.offsets import (
-    GROUP_ENDING_TYPES,
-    Fate,
-    GroupKey,
-    NewestValues,
-    Observer,
-    OffsetAndMetadata,
-    Orphan,
-    TopicPartition,
-)
->>>>>>> slimB
+from kafkagroups.groups.offsets import Fate, GroupKey, NewestValues, Observer, OffsetAndMetadata, Orphan, TopicPartition
 from kafkagroups.groups.replay import CountBytes, LogKeys, Shard
 from kafkagroups.history.event import Cause
 from kafkagroups.history.finding import time_or_none

@@ -211,8 +211,9 @@ class PartitionHistory:
             how = "deleted" if self._deleted[key].tombstone.value is None else "forgotten"
             what = f"{key}: {offset}, the first commit after {deleted} was {how}"
             if is_same_topic is False:
-                doubt = ", unless it is a position in the old topic" if offset >= deleted else ""
-                return f"{what}: in a new topic, at most 0 to {offset - 1} are skipped{doubt}" if offset else what
+                doubt = ", or it is a position in the old topic" if offset >= deleted else ""
+                skipped = f"at most 0 to {offset - 1} are skipped, unless the group began at the start{doubt}"
+                return f"{what}: in a new topic, {skipped}" if offset else what
             if offset > deleted and not new_id:
                 return f"{what}: at most {deleted} to {offset - 1} are skipped, unless the group began at the start"
             if offset < deleted:

@@ -97,10 +97,11 @@ def test_the_first_commit_of_a_topic_that_was_created_again(tmp_path):
         (4, [commit(0, 111, NEW)]),
     ]
     skips = "in a new topic, at most 0 to"
+    start = "unless the group began at the start"
     assert whats(write(tmp_path, batches))[-2:] == [
-        f"t-0: 110, the first commit after 100 was deleted: {skips} 109 are skipped, unless it is a position in the "
-        f"old topic; {CREATED_AGAIN}.",
-        f"t-1: 5, the first commit after 200 was deleted: {skips} 4 are skipped.",
+        f"t-0: 110, the first commit after 100 was deleted: {skips} 109 are skipped, {start}, or it is a position in "
+        f"the old topic; {CREATED_AGAIN}.",
+        f"t-1: 5, the first commit after 200 was deleted: {skips} 4 are skipped, {start}.",
     ]
 
 
@@ -112,7 +113,7 @@ def test_a_later_topic_id_decides_who_deleted_an_offset(tmp_path, run, new_id, w
     batches = [(0, [commit(0, 253, OLD)]), (1, [tombstone(0)]), (2, [commit(0, 4, new_id)])]
     path = write(tmp_path, batches)
     id_is = "the same" if new_id == OLD else "another"
-    skips = f": in a new topic, at most 0 to 3 are skipped; {CREATED_AGAIN}"
+    skips = f": in a new topic, at most 0 to 3 are skipped, unless the group began at the start; {CREATED_AGAIN}"
     read_again = ": at least 4 to 252 is read again" if new_id == OLD else skips
     assert whats(path)[1:] == [
         f"t-0: 253 deleted, {who}: record 2 has {id_is} topic id.",

@@ -144,7 +144,10 @@ class PartitionHistory:
         what = f"The group was deleted with {count_of(len(keys), 'offset')}{since}: {list_names(keys)}"
         # The classic coordinator deletes the group in the same batch if the topic of its last offsets is deleted.
         can_be_topic = self.is_classic and len({key.topic for key in keys}) == 1 and not can_expire
-        return f"{what}{', or with the topic' if can_be_topic else ''}{self.describe_wrong_clock(tombstones[0])}."
+        what += ", or with the topic" if can_be_topic else ""
+        can_be_shorter = self.retention_ms is not None and age_ms >= MIN_RETENTION_MS and not can_expire
+        what += ", or its offsets expired, if the broker's retention time is shorter" if can_be_shorter else ""
+        return f"{what}{self.describe_wrong_clock(tombstones[0])}."
 
     def _describe_deletion(self, old_type: str | None) -> str:
         if old_type == "share":

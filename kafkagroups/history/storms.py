@@ -124,6 +124,9 @@ def find_storms(events: Sequence[Event]) -> list[Storm]:
         rebalances.append(event)
         reason = members.find_reason(event, time_ms)
         if reason is not None:
+            if repeated and time_ms - repeated[-1].time_ms <= WINDOW_MS:
+                # Only the last one of a run needs all members, of which a group can have thousands.
+                repeated[-1] = repeated[-1]._replace(members=repeated[-1].members[:2])
             repeated.append(Repeated(len(rebalances) - 1, time_ms, reason, [*members.by_id.values()]))
     return [
         _describe(rebalances[run[0].number : run[-1].number + 1], run)

@@ -294,7 +294,10 @@ def test_a_deletion_of_a_group_says_how_long_it_had_no_members(tmp_path, run):
     path = write_batches(tmp_path, [(0, [commit(5), commit_record(6, 0, "other"), empty]), (61_000, deleted)], 5)
     _, out, _ = run("timeline", path, "--group", "g", "--retention", "7d")
     text = " ".join(out.split())
-    assert "The group was deleted with 2 offsets, 61 s after its last member left: cards-0, other-0." in text
+    assert (
+        "The group was deleted with 2 offsets, 61 s after its last member left: cards-0, other-0, or its offsets"
+        in text
+    )
     _, out, _ = run("explain", path, "--group", "g", "--retention", "7d", "--all")
     assert "The group was deleted with 2 offsets, 61 s after its last member left" in " ".join(out.split())
 

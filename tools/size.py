@@ -24,13 +24,8 @@ CEILINGS = {
     "coordinator": 4981,
     "course": 6678,
     "engine": 2552,
-<<<<<<< HEAD
     "groups": 1995,
-    "history": 4911,
-=======
-    "groups": 2032,
-    "history": 4842,
->>>>>>> slimA
+    "history": 4904,
     "html_report": 294,
     "kafka_tools": 406,
     "loading": 1943,

@@ -162,20 +162,17 @@ def _print_writers(statistics: stats.Stats, top: int) -> None:
 
 
 def _print_open_transactions(statistics: stats.Stats) -> None:
-    kinds = ("hanging_transaction", "open_transaction")
-    found = {(each.partition, each.offset) for each in statistics.findings if each.kind in kinds}
     rows = []
     for number, part in statistics.partitions.items():
         for each in part.open_transactions:
             age = None if each.since_ms < 0 else f"{(statistics.newest_ms - each.since_ms) / 1000:.1f}"
-            if (number, each.first_offset) not in found:
-                place = (number, each.first_offset, each.producer_id, each.producer_epoch)
-                rows.append((*place, age, ", ".join(each.groups)))
+            place = (number, each.first_offset, each.producer_id, each.producer_epoch)
+            rows.append((*place, age, ", ".join(each.groups)))
     print_table(
         ("part.", "open from offset", "producer", "epoch", "age s", "groups"),
         rows,
-        note="Each is younger than the default of transaction.timeout.ms (60 s), so it was probably still running at "
-        "the newest record. An older one is a finding, with the command that ends it.",
+        note="Age: at the newest record. A transaction up to the default of transaction.timeout.ms (60 s) was probably "
+        "still running. One that hangs, or for which clients wait, is a finding, with what ends it.",
     )
 
 

@@ -6,6 +6,7 @@ often commits the same offset again. A position that stands still can have no ne
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
@@ -100,6 +101,15 @@ def read_member(member: Any, protocol_type: str) -> Member:
     timeouts = (member.session_timeout, None if member.rebalance_timeout == -1 else member.rebalance_timeout)
     process = (member.client_id, member.client_host, rack, *timeouts)
     return Member(member.client_id or member.member_id, member.group_instance_id, topics, None, *process)
+
+
+def name_members(members: Mapping[str, Member]) -> dict[str, str]:
+    """Return the name of each member, by its id. Members with the same client id also have their hosts in it."""
+    counts = Counter(member.name for member in members.values())
+    return {
+        member_id: member.name if counts[member.name] == 1 else member.instance_id or member.description
+        for member_id, member in members.items()
+    }
 
 
 class Recreation(NamedTuple):

@@ -20,7 +20,7 @@ from kafkagroups.errors import BadBytes
 from kafkagroups.groups.group import CONSUMER
 from kafkagroups.groups.modern_replay import GROUP_TYPE_BY_RECORD_TYPE
 from kafkagroups.groups.offsets import CLASSIC_GROUP_TYPE, TopicPartition
-from kafkagroups.history.event import Event, Member, read_member, split_runs
+from kafkagroups.history.event import Event, Member, name_members, read_member, split_runs
 from kafkagroups.history.finding import LISTED_NAMES, count_of, list_groups, list_names, time_or_none
 from kafkagroups.history.group_log import GroupRecord, Marker
 from kafkagroups.loading.load import OpenTopic
@@ -387,7 +387,8 @@ class GroupEvents:
         generation = value.generation
         joined, left, replaced = who
         parts = [self._describe_joined(joined)] if joined else []
-        gone = [old.members[member_id].name for member_id in left if member_id in old.members]
+        old_names = name_members(old.members)
+        gone = [old_names[member_id] for member_id in left if member_id in old_names]
         parts += [_describe_gone(gone)] if gone else []
         changes = ", ".join([*parts, count_of(len(self.state.members), "member")])
         if self._old_type is not None or (value.members and self._deleted_type not in (None, "classic")):
@@ -462,9 +463,10 @@ class GroupEvents:
     def _describe_request(self, change: Change, old_members: dict[str, Member], who: Turnover) -> str:
         joined, left, replaced = who
         known = old_members | self.state.members
+        names_of = name_members(old_members) | name_members(self.state.members)
 
         def names(member_ids: Iterable[str]) -> list[str]:
-            return [known[member_id].name if member_id in known else member_id for member_id in member_ids]
+            return [names_of.get(member_id, member_id) for member_id in member_ids]
 
         # After a hole, it is unknown whether a member with its first record in the log joined at this time.
         changed = [m for m, member in change.members.items() if member is not None and m not in joined]
@@ -504,11 +506,12 @@ class GroupEvents:
     def _describe_assigned(self, old: GroupState, member_ids: Iterable[str]) -> dict[str, str]:
         """What each of these members has now, if it is not what it had before, by its id."""
         texts = {}
+        names = name_members(self.state.members)
         for member_id in member_ids:
             assigned = self.state.assigned.get(member_id, NOTHING)
             if member_id in self.state.members and assigned != old.assigned.get(member_id, NOTHING):
                 partitions = sorted(self._name_partitions(assigned))
-                texts[member_id] = f"{self.state.members[member_id].name} has {list_names(partitions) or 'nothing'}"
+                texts[member_id] = f"{names[member_id]} has {list_names(partitions) or 'nothing'}"
         return texts
 
     def name_topic(self, topic: str) -> str:

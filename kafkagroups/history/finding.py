@@ -96,8 +96,9 @@ def describe_topic(topic: TopicPartitions, coordinator: str, group: str | None =
         )
     elif names and topic.origin != "option":
         yield (
-            "The topic's partition count is unknown: set it with --partitions N, the number of folders if all are "
-            f"here. Until then, the first partition with records of a group answers, which can be wrong for: {names}."
+            "The topic's partition count is unknown: set it with --partitions N, one more than the highest partition "
+            "number on any broker. Until then, the first partition with records of a group answers, and nothing says "
+            f"whether the count was changed. The answer can be wrong for: {names}."
         )
     if topic.beyond:
         noun = "partition" if len(topic.beyond) == 1 else "partitions"

@@ -161,7 +161,7 @@ course.check("processed_twice", processed_twice)
 #
 # The topic `__consumer_offsets` has 50 partitions, and all records about a group are in **one** of them. The group's name decides in which partition. The lessons follow the groups of a small shop, Harbour Coffee.
 #
-# The next question is a *prediction*. Write what you expect, and run both cells. If you leave the `...`, the answer is folded away: click it.
+# The next question is a *prediction*. Replace the `...` by what you expect, and run both cells.
 #
 # *Predict*: in how many different partitions do the shop's groups `billing`, `shipping`, `dashboard`, `fraud-check` and `mailer` live?
 
@@ -204,7 +204,7 @@ course.check("home_of_promo", home_of_promo)
 # %% [markdown]
 # ## Two coordinators
 #
-# The program inside the broker that manages groups is called coordinator, too. Kafka has two such programs: the [*classic coordinator*](../docs/handbook/glossary.md#classic-coordinator), up to 3.9, and the [*new coordinator*](../docs/handbook/glossary.md#new-coordinator), since 4.0. The lessons teach the new coordinator. Near the end of a lesson, "Where 3.9 differs" is about the classic coordinator.
+# The code that manages groups in a broker has two versions: the [*classic coordinator*](../docs/handbook/glossary.md#classic-coordinator), up to 3.9, and the [*new coordinator*](../docs/handbook/glossary.md#new-coordinator), since 4.0. The lessons teach the new coordinator. Near the end of a lesson, "Where 3.9 differs" is about the classic coordinator.
 #
 # Groups, too, have types. `billing` and the other groups above are *classic groups*, which both coordinators manage. Groups of the newer types (lesson 13) need the new coordinator.
 #

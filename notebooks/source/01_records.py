@@ -214,7 +214,7 @@ course.VersionOverlay()
 #
 # The reader that expects version 3 refuses the record of version 4: it takes `07 74`, which is 1908, as the length of the metadata, and the record has fewer bytes.
 #
-# The reader that expects version 1 gets wrong values from the records of versions 3 and 4, without an error. In version 1, the length of the metadata follows the offset; in these two records, the leader epoch does. So the reader takes the first two bytes of the leader epoch, `00 00`, as the length of the metadata, which is then an empty text. It takes the next 16 bytes as the two timestamps. There are enough bytes, so nothing fails.
+# The reader that expects version 1 gets wrong values from the records of versions 3 and 4, without an error. After the offset, these records have the leader epoch, but the reader expects the length of the metadata. So the reader takes the first two bytes of the leader epoch, `00 00`, as this length: the metadata is empty. It takes the next 16 bytes as the two timestamps. There are enough bytes, so nothing fails.
 #
 # </details>
 #

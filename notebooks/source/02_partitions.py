@@ -144,7 +144,7 @@ with course.fold("moved", moved, sum(kg.partition_for(group, 50) != kg.partition
         print(f"{group:<12} of 50: {before:>2}   of 60: {after:>2}   {'stays' if before == after else 'other partition'}")
 
 # %% [markdown]
-# A group stays only if its hash has the same remainder for 50 and for 60. `billing` gets another partition, because 109829509 % 50 is 9 and 109829509 % 60 is 49. How often are the two remainders equal? For the hashes 0 to 49, both remainders are the hash itself. For 50 to 299, the two remainders differ. At 300, a multiple of both numbers, everything begins again with two zeros. So 50 of 300 hashes keep their partition, one in six.
+# A group stays only if its hash has the same remainder for 50 and for 60. `billing` gets another partition, because 109829509 % 50 is 9 and 109829509 % 60 is 49. The two remainders are equal only for the hashes 0 to 49, 300 to 349, 600 to 649 and so on, so one hash in six keeps its partition.
 #
 # ## What a broker answers after that
 #
@@ -161,16 +161,16 @@ def print_offsets(version, coordinator):
 print_offsets("4.3.1", "new")
 
 # %% [markdown]
-# `fraud-check` keeps its partition. For `billing` and `shipping`, the broker looks only in the partition that it computes with 60, which has no record of the group. So the answer is *nothing committed*.
+# `fraud-check` keeps its partition. For `billing` and `shipping`, the broker looks only in the new partition, which has no record of the group. So the answer is *nothing committed*.
 #
 # *Nothing committed* is dangerous, because it is not an error. The consumer then starts where `auto.offset.reset` says: with `latest` at the end of the partition, so it skips records, and with `earliest` at the beginning, so it reads everything again.
 
 # %% [markdown]
 # ## From 50 partitions to 60, step by step
 #
-# The figure has 128 groups: the 120 from above and the shop's 8. You follow one of them, first `shipping`; brokers look for it in the blue cell. So that you see how old a commit is, each group commits offset 50 while the topic has 50 partitions, and later offset 60.
+# The figure has 128 groups: the 120 from above and the shop's 8. You follow one group, first `shipping`. The blue cell is the partition where brokers look for this group. Each group commits twice: offset 50 while the topic has 50 partitions, and offset 60 while it has 60.
 #
-# Go through the steps, and choose other groups in the list.<span class="live-only"> You can also type a name of your own.</span> The last step widens the topic again, to 65 partitions. By chance, `shipping` then gets partition 8 again, as with 50 partitions. Which offset do the group's consumers find there?
+# Go through the steps, and choose other groups in the list.<span class="live-only"> You can also type a name of your own.</span> The last step widens the topic again, to 65 partitions. By chance, `shipping` then gets its first partition again, partition 8. There, its consumers find the old offset 50.
 
 # %%
 # figure
@@ -179,19 +179,17 @@ course.PartitionGrid(names, shop)
 # %% [markdown]
 # ## While the brokers restart
 #
-# Brokers restart one after the other, so some of them compute with 50 partitions and others with 60. A broker that counts 50 sends consumers to the leader of the old partition, and a broker that counts 60 to the leader of the new partition. So **two brokers can be the coordinator of one group**. Some members join at one broker and some at the other, and neither broker knows the members that joined at the other broker. So two members can read the same records.
+# Brokers restart one after the other, so some of them compute with 50 partitions and others with 60. A broker that counts 50 sends consumers to the leader of the old partition, and a broker that counts 60 to the leader of the new partition. So **two brokers can be the coordinator of one group**. Each of them knows only the members that joined there, so two members can read the same records.
 
 # %% [markdown]
 # ## Exercise: after the widening
 #
-# In a 4.3.1 cluster, `__consumer_offsets` was widened from 50 to 60 partitions. Since the restart of the brokers, the group `shipping` reads its topics again from the beginning:
+# In a 4.3.1 cluster, `__consumer_offsets` was widened from 50 to 60 partitions. Since the restart of the brokers, the group `shipping` reads its topics again from the beginning. Which of these brings the group back to its old positions? Write the letter in quotes.
 #
 # - **A**: set `offsets.topic.num.partitions` back to 50 and restart the brokers.
 # - **B**: wait until the brokers have compacted the old partition.
 # - **C**: stop the consumers, read the old offsets from the old partition, and set them with `kafka-consumer-groups.sh --reset-offsets`.
 # - **D**: rename the group, and choose a name that has the same partition with 50 and with 60.
-#
-# Which of these brings the group back to its old positions? Write the letter in quotes.
 
 # %%
 # exercise: after_widening
@@ -228,7 +226,7 @@ course.check("hash_of", hash_of)
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# The 3.9 coordinator has one cache, a map in memory, for all partitions that the broker leads. So it can also answer with offsets from the old partition:
+# A broker keeps committed offsets in a cache, a map in memory. In 4.x, each partition has its own cache. In 3.9, all partitions that the broker leads share one cache, so the broker can also find offsets from the old partition:
 
 # %%
 print_offsets("3.9.2", "classic")
@@ -237,10 +235,10 @@ print_offsets("3.9.2", "classic")
 # A group like `billing` then goes through three stages:
 #
 # 1. **Before the first restart**, brokers still count 50, so commits go to the old partition, and nothing has changed.
-# 2. **After the first restart**, brokers count 60. Suppose that one broker leads both the old and the new partition. Then its cache also has the group's old offset, so the broker answers with this offset, and the group goes on. (If the two partitions have different leaders, the answer is *nothing committed*.) The group's new commits go to the new partition.
-# 3. **After each later restart**, both partitions have records of the group. The broker that leads both loads one of them first, in no fixed order. When it then finds the group again in the other partition, it ignores the group's records there. If it loads the old partition first, the group gets its old offsets back.
+# 2. **After the first restart**, brokers count 60. If the same broker leads the old and the new partition, it answers with the group's old offset, and the group goes on. If not, the answer is *nothing committed*. New commits go to the new partition.
+# 3. **After each later restart**, both partitions have records of the group. If the same broker leads both, the partition that it loads first wins: the broker ignores the group's records in the other partition. The order is not fixed. If the old partition is loaded first, the group gets its old offsets back.
 #
-# So before each later restart of a 3.9 broker, stop the group's consumers and note the group's offsets. After the restart, set each offset that went back. Or give the group a new name.
+# So before each later restart of a 3.9 broker, stop the group's consumers and note the group's offsets. After the restart, set each offset that went back.
 #
 # ## Check yourself
 #
@@ -282,7 +280,7 @@ print_offsets("3.9.2", "classic")
 # 2. Restart all brokers.
 # 3. Set the offsets that you noted, and start the consumers.
 #
-# If some or all brokers have restarted, a group whose consumers kept running has two offsets, an old and a new offset. You choose:
+# If some or all brokers have restarted, a group whose consumers kept running has an old offset in the old partition, and a new offset in the new partition. You choose:
 #
 # - **Set the old offset**: the group repeats everything since the restart.
 # - **Keep the new offset**: nothing is repeated. But if the consumers started with `latest`, the records that they skipped are never processed.

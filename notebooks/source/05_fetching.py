@@ -18,8 +18,8 @@
 # |---|---|---|
 # | 1. Who coordinates my group? | FindCoordinator, to any broker | The leader of the group's partition. |
 # | 2. Where do I continue? | OffsetFetch (the *fetch*), to the coordinator | An offset from **memory**, or −1 without an error. |
-# | 3. Can this offset still change? | the same OffsetFetch | Only while a newer commit is unfinished. Then the consumer waits for a [**stable offset**](../docs/handbook/glossary.md#stable-offset). |
-# | 4. Does the partition still have the records that I have read? | OffsetForLeaderEpoch, to the leader of `orders-0` | Normally yes. The commit's **leader epoch** shows a loss. |
+# | 3. Can this offset still change? | the same OffsetFetch | Normally not. If a newer commit is unfinished, the consumer waits for a [**stable offset**](../docs/handbook/glossary.md#stable-offset). |
+# | 4. Does the partition still have the records that I have read? | OffsetForLeaderEpoch, to the leader of `orders-0` | Normally yes. If they are lost, the consumer goes back. |
 
 # %% [markdown]
 # ## Question 1: who coordinates my group?
@@ -46,7 +46,7 @@ def move_away_and_back(broker):
 course.compare_brokers(move_away_and_back)
 
 # %% [markdown]
-# After `NOT_COORDINATOR`, the client asks again who the coordinator is, because the coordinator is normally another broker now. After `COORDINATOR_LOAD_IN_PROGRESS`, the client waits and asks the same broker again. Meanwhile, Java's `poll` returns no records.
+# After `NOT_COORDINATOR`, the client asks again who the coordinator is. After `COORDINATOR_LOAD_IN_PROGRESS`, the client waits and asks the same broker again. Meanwhile, Java's `poll` returns no records.
 
 # %% [markdown]
 # ## A restart, second by second
@@ -70,13 +70,13 @@ for answer in answers:
 # For 12 seconds, the broker is not up. Then:
 #
 # - **FindCoordinator** only looks up the partition's leader, so it needs no load.
-# - **OffsetFetch** needs only the partition of `billing`. Its load was over before our next request, so this column never shows `COORDINATOR_LOAD_IN_PROGRESS`.
+# - **OffsetFetch** needs only the partition of `billing`. The load of this partition was over before our next request, so this column never shows `COORDINATOR_LOAD_IN_PROGRESS`.
 # - **ListGroups**, the list of a broker's groups, needs *all* partitions. Its first answer, `NONE, 0 groups`, looks like an empty cluster, but the broker did not know yet which partitions it leads. **An empty list right after a start proves nothing.**
 
 # %% [markdown]
 # ## Question 2: where do I continue?
 #
-# The coordinator answers from memory. The log has no index by group, so a search for one offset would read the whole partition. This is why the leader reads its log only once, when it loads. Our model of 4.3.1 loads the shop's logs, and `ReadCountingLogs` counts the records:
+# The log has no index by group, so a search for one offset would read the whole partition. So the coordinator reads the log once, when it loads, and then answers from memory. Our model of 4.3.1 loads the shop's logs, and `ReadCountingLogs` counts the records:
 
 # %%
 from pathlib import Path
@@ -194,14 +194,14 @@ course.check("proof_of_loss", proof_of_loss)
 # %% [markdown]
 # ## Question 3: can this offset still change?
 #
-# A consumer starts to process records at its offset, so the offset must not change a moment later. Java's consumer therefore sets `requireStable` in its fetch, which makes it a *stable fetch*. Kafka's tools only show offsets, and do not set it.
+# A consumer starts to process records at its offset, so the offset must not change a moment later. Java's consumer therefore sets `requireStable` in its fetch, which makes it a *stable fetch*. Kafka's tools do not set it, because they only show offsets.
 #
-# The first case is a commit **in flight**, which the replicas have not confirmed yet (lesson 04). Suppose that 5 is confirmed. Consumer X has processed record 5, its commit of 6 is in flight, and Y takes over. Neither number would be a good answer for Y:
+# The first case is a commit **in flight**, which the replicas have not confirmed yet (lesson 04). The confirmed offset is 5. Consumer X has processed record 5, and its commit of 6 is in flight. Now consumer Y takes over, and neither number would be a good answer for Y:
 #
 # | if the coordinator answered | this could happen next |
 # |---|---|
 # | 5, the confirmed offset | Y processes record 5 again, although 6 is confirmed a moment later. |
-# | 6, the offset in flight | Y begins at 6. But the broker crashes, and the commit of 6 is lost, so the committed offset is still 5. If Y dies before its own commit, record 5 is processed again, although the answer to Y counted this record as done. |
+# | 6, the offset in flight | The broker crashes, and the commit of 6 is lost. The next fetch returns 5, so the offset has gone back. |
 #
 # So a coordinator of 4.x lets a stable fetch **wait** until the replicas have confirmed 6. After that, a crash cannot lose the commit of 6:
 
@@ -238,7 +238,7 @@ course.reveal("about_orders_0", about_orders_0, all_stable.get("orders-0", "not 
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# For *all*, the coordinator goes through the committed offsets of the group, and `orders-0` has only a pending one.
+# For *all*, the coordinator goes through the committed offsets of the group, and `orders-0` has none.
 #
 # </details>
 #
@@ -317,7 +317,9 @@ course.Failover()
 #
 # The consumer asks B, with `OffsetForLeaderEpoch`, where epoch 3 ends. B has a list of epochs, each with its first offset: `[(0, 0), (3, 20), (4, 40)]`. Epoch 3 ends where epoch 4 begins, at 40. The consumer's offset is 45, so the consumer continues at the smaller number, 40.
 #
-# **An epoch ends at the first offset of the next higher epoch in the list.** This is also true for an epoch that is not in the list, for example because all its records are lost. If a consumer asks B where epoch 1 ends, the next higher epoch in the list is 3, which begins at 20. So B answers 20. The highest epoch ends at the end of the log.
+# **An epoch ends at the first offset of the next higher epoch in the list.** The highest epoch ends at the end of the log.
+#
+# The list of B has no epoch 1. If a consumer asks where epoch 1 ends, B takes the next higher epoch in the list. This is epoch 3, which begins at 20, so B answers 20.
 #
 # An offset that an operator has set with `kafka-consumer-groups.sh` has no leader epoch, so the consumer does not ask question 4.
 

@@ -295,7 +295,7 @@ course.check("copied", copied)
 # |---|---|---|---|
 # | A consumer throws `CommitFailedException`. Why was it removed? | `grep "poll timeout has expired" consumer.log` (its own log) | If `grep` finds the text, the consumer's loop was too slow. If not, the process was usually silent, and the coordinator's `server.log` has the text `has failed, removing it`. | For a slow loop, lower `max.poll.records`, or raise `max.poll.interval.ms`. For a silent process, find the pause, or raise `session.timeout.ms`. |
 # | `FENCED_INSTANCE_ID` comes again and again. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group shipping --members --verbose` | CONSUMER-ID is the member id. If the member id changes each time for the same instance id, two processes have this instance id. HOST shows where they run. | Find the second process, for example one with a copied configuration or on an old machine, and stop it. |
-# | `--reset-offsets` says that the group is not inactive. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --state` | The group still has members. | Stop all consumers of the group, and wait for one session timeout. |
+# | `--reset-offsets` fails, because the group must be inactive. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --state` | The group still has members. | Stop all consumers of the group, and wait for one session timeout. |
 
 # %% [markdown]
 # <details><summary>In Kafka</summary>

@@ -90,7 +90,7 @@ for partition, commit in sorted(kg.load(log)["fraud-check"].offsets.items()):
 #
 # ## Record by record
 #
-# A coordinator has two maps in memory, one for offsets that count and one for pending offsets. A marker of producer 1 ends all pending offsets of producer 1 in this partition. Step through the figure. Then let the transactions end in another way: which offset counts then?
+# A coordinator has two maps in memory, one for offsets that count and one for pending offsets. A marker of producer 1 ends all pending offsets of producer 1 in this partition of `__consumer_offsets`. Step through the figure. Then let the transactions end in another way: which offset counts then?
 
 # %%
 # figure
@@ -172,7 +172,7 @@ course.check("after_two_markers", after_two_markers)
 # %% [markdown]
 # ## A transaction that hangs
 #
-# No record says that a transaction begins: the first transactional record after a producer's marker opens the next transaction. This becomes a problem if a request with offsets is delayed in the network, arrives after the end of its transaction, and is stored:
+# No record announces a transaction: it begins with the producer's first transactional record after a marker. This becomes a problem if a request with offsets is delayed in the network, arrives after the end of its transaction, and is stored:
 #
 # ```
 #  record   time
@@ -210,12 +210,12 @@ course.check("which_hangs", which_hangs)
 # %% [markdown]
 # ## Two protections against a late request
 #
-# **Protection 1**: since 3.7, a broker that receives an offset first asks the transaction coordinator: does this producer have an open transaction that includes this partition of `__consumer_offsets`? For the late request of 10:00:07, the answer is no, so the broker refuses the request. But if the producer's **next** transaction already includes this partition, the answer is yes, and the late offset becomes part of the wrong transaction.
+# **Protection 1**: since 3.7, a broker that receives an offset first asks the transaction coordinator: does this producer have an open transaction that includes this partition of `__consumer_offsets`? For the late request of 10:00:07, the answer is no, so the broker refuses the request. But if the producer's **next** transaction already includes this partition, the broker accepts the late request, and the offset becomes part of the wrong transaction.
 #
-# **Protection 2** closes this gap with the producer epoch. In 4.x, this epoch rises not only with each new process, but also by 1 at each end of a transaction. (The cluster needs the feature `transaction.version` at level 2, the default of a new cluster.) The marker already has the new epoch. So the late request has a lower epoch, and is refused even if the next transaction is open:
+# **Protection 2** closes this gap with the producer epoch. In 4.x, this epoch rises not only with each new process, but also by 1 at each end of a transaction. The abort raises the epoch from 0 to 1. The late request still has epoch 0, so it is refused even if the next transaction is open:
 #
 # ```
-#  record
+#  record   with protection 2
 #  100      payments-0 = 50, producer 7, epoch 0
 #  101      producer 7 aborts, epoch 1
 #  102      payments-0 = 60, producer 7, epoch 1     its next transaction
@@ -227,8 +227,8 @@ course.check("which_hangs", which_hangs)
 # | brokers | a late request, no open transaction | a late request during the next transaction |
 # |---|---|---|
 # | up to 3.6 | is stored, and hangs | becomes part of it |
-# | 3.7 to 3.9, and 4.x without `transaction.version` 2 | is refused (unless `transaction.partition.verification.enable=false`) | becomes part of it |
-# | 4.x with a 4.x client and `transaction.version` 2 (after an upgrade of the cluster, switch it on with `kafka-features.sh`) | is refused | is refused |
+# | 4.x with a 4.x client and the feature `transaction.version` at level 2 (the default of a new cluster; after an upgrade, switch it on with `kafka-features.sh`) | is refused | is refused |
+# | 3.7 to 3.9, and all other 4.x | is refused (unless `transaction.partition.verification.enable=false`) | becomes part of it |
 #
 # </details>
 
@@ -247,7 +247,7 @@ with course.fold("epoch_of_the_fourth", epoch_of_the_fourth, batches[-1].produce
         print(f"record {batch.base_offset}: {what:<12} epoch {batch.producer_epoch}")
 
 # %% [markdown]
-# A marker and the offsets that it ends have different producer epochs. So a load does not compare the epochs: a marker ends all pending offsets of its producer id.
+# A broker compares producer epochs when a request arrives. A load does not compare them: a marker ends all pending offsets of its producer id.
 
 # %% [markdown]
 # ## Exercise for later: replay with transactions
@@ -298,7 +298,7 @@ with course.fold("after_the_load", after_the_load, " and ".join(finds_41)):
     display(deletion)
 
 # %% [markdown]
-# Both logs have the same four records. In 4.x, a tombstone deletes committed and pending offsets, so the marker finds nothing. A running 3.9 broker deletes both offsets, too. Only its load differs: there, the tombstone deletes the committed offset 20, but not 41, which is still pending at this place in the log. Then the marker commits 41. To repair this, wait until no transaction is open, and delete the offset again.
+# Both logs have the same four records. In 4.x, a tombstone deletes committed and pending offsets, so the marker finds nothing. A running 3.9 broker deletes both offsets, too. Only its load differs: in a load, the tombstone deletes only the committed offset 20. Offset 41 stays pending, and then the marker commits it. To repair this, wait until no transaction is open, and delete the offset again.
 #
 # <details><summary>Other versions</summary>
 #

@@ -145,7 +145,7 @@ course.ExpiryChart()
 # | **other type** | The group is Stable, and its members are not consumers. The *protocol type* of the group is for example `connect` (Kafka Connect). | not at all: the offset stays | The coordinator does not know what they read. |
 # | **new protocol** | The group uses the new protocol (`group.protocol=consumer`), and no member reads the topic. | at the commit | No record says when the last member left. |
 #
-# A commit of value version 1 (lesson 01) has its own *expire timestamp*. Such an offset expires at that time, unless the table says that the offset stays.
+# A commit of value version 1 (lesson 01) has its own *expire timestamp*. Such an offset expires at that time, except in the rows *reads*, *rebalance* and *other type*.
 
 # %% [markdown]
 # ## Exercise: what expires
@@ -297,7 +297,7 @@ course.check("records_of_dashboard", records_of_dashboard)
 #
 # - A consumer that uses `assign` is never a member, so its offsets expire 7 days after their commit. Without auto commit, call `commitSync()` regularly, even if the topic is quiet.
 # - `auto.offset.reset=none` makes lost offsets visible, whereas `latest` skips records silently.
-# - Before a long stop of a service, stop its consumers and save the group's offsets. This command would set each offset to its present value, but with `--dry-run` the command changes nothing, and only prints the values: `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing --export --reset-offsets --to-current --all-topics --dry-run > billing.csv`.
+# - Before a long stop of a service, stop its consumers and save the group's offsets. With `--dry-run`, this command changes nothing, and only prints the offsets: `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing --export --reset-offsets --to-current --all-topics --dry-run > billing.csv`.
 #
 # ## At 3 am
 #

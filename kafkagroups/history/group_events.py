@@ -188,14 +188,19 @@ def apply_request(request: list[GroupRecord], state: GroupState) -> Change:
 
 
 def _describe_share_offsets(old: Any, new: Any) -> list[str]:
-    """What happens to the offsets of the topics of a share group. `old` is None in the first record."""
+    """What happens to the offsets of the topics of a share group. `old` is None in the first record.
+
+    A request deletes them in two steps. Those of a deleted topic go at once.
+    Source: GroupMetadataManager.maybeCleanupShareGroupState (4.3.1).
+    """
     names = ("initializing_topics", "initialized_topics", "deleting_topics")
     before, now = ([{topic.topic_name for topic in getattr(each, name, ())} for name in names] for each in (old, new))
     changes = {
         "being initialized": now[0] - before[0] - before[1],  # A topic with more partitions keeps its offsets.
         "initialized": now[1] - before[1],
         "being deleted": now[2] - before[2],
-        "deleted": set[str]().union(*before).difference(*now),
+        "deleted": before[2].difference(*now),
+        "deleted with the topic": (before[0] | before[1]).difference(before[2], *now),
     }
     return [f"the offsets of {list_groups(topics)} are {what}" for what, topics in changes.items() if topics]
 

@@ -173,7 +173,8 @@ class PartitionHistory:
         if position is not None and position.is_set and self._is_by_member(record):
             unread = f"; nothing shows that the group has read up to {position.now}"
         known = self._first_records.setdefault(key, {}).setdefault(offset, record.offset)
-        if old is None and not record.is_pending and self._describe_committer(record) == _NO_MEMBER:
+        is_known = old is None and not record.is_pending and not self.group.has_hole
+        if is_known and self._describe_committer(record) == _NO_MEMBER:
             by = f"; {_NO_MEMBER}"
         what = f"{self._describe_commit(record, old, new_id)}{by}{new_id}."
         deletion = self._deleted.get(key) if old is None and not new_id else None

@@ -171,6 +171,13 @@ def test_a_topic_that_was_created_again_with_more_partitions_is_found(engine, in
     assert "its id changed from TrjAZ2HKRTSt9tqxMJErxA to Yr34uxDOQHi7oOq0i6pemg" in finding.what
 
 
+def test_the_offsets_of_a_share_group_that_go_with_their_topic(incidents):
+    """maybeCleanupShareGroupState removes a deleted topic at once; a request would have it as deleting first."""
+    events = kg.timeline(incidents / "replaced", "alert-dispatch", kafka="4.4.0").events
+    (deleted,) = [event for event in events if "deleted" in event.what]
+    assert deleted.offset == 61 and deleted.what.endswith("the offsets of alerts are deleted with the topic.")
+
+
 @pytest.mark.parametrize("group", ["tariff-sync", "monthly-invoice", "contract-export"])
 def test_an_expiry_by_a_wrong_clock_is_doubted_also_for_a_group_without_later_records(group, incidents):
     """The clock was 9 days ahead. tariff-sync has no record after it, but its partition has."""

@@ -59,7 +59,9 @@ def _print_stats(args: Options, topic: Topic, statistics: stats.Stats) -> None:
     commits, aborts = (statistics.total(f"{kind}_markers") for kind in ("commit", "abort"))
     rows = stats.sort_rows(statistics)
     findings = statistics.findings
-    print_text(f"{topic.path}: {count_of(len(findings), 'finding') if findings else 'no findings about the log'}.")
+    lacks_count = statistics.topic_partitions.count is None and statistics.topic_partitions.shared_groups
+    none = f"no findings about the log{', without the partition count: see the end' if lacks_count else ''}"
+    print_text(f"{topic.path}: {count_of(len(findings), 'finding') if findings else none}.")
     print_findings(findings)
     if statistics.unwatched:
         names = list_names(statistics.unwatched)

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from kafkagroups.loading.partition_count import PartitionCountChange, TopicPartitions
+from kafkagroups.loading.partition_count import MAX_FITTING, PartitionCountChange, TopicPartitions
 from kafkagroups.log.batch import NO_TIMESTAMP
 from kafkagroups.log.segment_file import partition_for
 
@@ -95,10 +95,12 @@ def describe_topic(topic: TopicPartitions, coordinator: str, group: str | None =
             f"Only the home partition answers for: {names}."
         )
     elif names and topic.origin != "option":
+        only = [f" ({count} is the only one up to {MAX_FITTING} that fits all groups)" for count in topic.fitting]
         yield (
             "The topic's partition count is unknown: set it with --partitions N, one more than the highest partition "
-            "number on any broker. Until then, the first partition with records of a group answers, and nothing says "
-            f"whether the count was changed. The answer can be wrong for: {names}."
+            f"number on any broker{only[0] if len(only) == 1 else ''}. Until then, the first partition with "
+            "records of a group answers, and nothing says whether the count was changed. The answer can be wrong for: "
+            f"{names}."
         )
     if topic.beyond:
         noun = "partition" if len(topic.beyond) == 1 else "partitions"

@@ -35,6 +35,7 @@ _MAX_OLD_COUNT = 10_000
 _MAX_PLACES = 1000
 """The limits of the search for the partition count before a change: the largest count, and the number of groups."""
 _FIRST_BATCHES = 1000
+MAX_FITTING = 1000
 PartitionsOf = Mapping[str, Sequence[int | None]]
 
 
@@ -122,7 +123,8 @@ class TopicPartitions:
     `origin` is "option" (the caller gave the count), "folder" (the folder shows it) or "unknown". `misplaced_groups`
     keep a folder from showing a count: their newest record is not in their home partition, or this cannot be decided.
     `missing` are the partitions that a folder lacks; if the count is unknown, some after its last one can be missing,
-    too. `beyond` are those that a topic with the count of the caller does not have.
+    too. `beyond` are those that a topic with the count of the caller does not have. If the count is unknown, `fitting`
+    are the counts up to MAX_FITTING with which each group has records in its home partition.
     """
 
     count: int | None = None
@@ -132,6 +134,7 @@ class TopicPartitions:
     misplaced_groups: list[str] = field(default_factory=list)
     missing: list[range] = field(default_factory=list)
     beyond: list[int] = field(default_factory=list)
+    fitting: list[int] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
         changed = None if self.changed is None else self.changed.to_json()
@@ -157,7 +160,9 @@ class FoundPartitions:
         if count is None and has_all:
             count = len(self.numbers)
         if count is None:
-            return TopicPartitions(shared_groups=shared_groups, missing=self._find_missing(max(numbers, default=0)))
+            end = max(numbers, default=0)
+            fitting = _find_fitting(partitions_of, end + 1) if self.is_folder and shared_groups else []
+            return TopicPartitions(shared_groups=shared_groups, missing=self._find_missing(end), fitting=fitting)
         places = _Places(partitions_of, count, read_times)
         missing = self._find_missing(count)
         misplaced = sorted(group_id for group_id in places.other_partitions if group_id not in places.moved)
@@ -174,6 +179,14 @@ class FoundPartitions:
         present = sorted(number for number in self.numbers if number is not None and number < count)
         holes = (range(before + 1, after) for before, after in pairwise([-1, *present, count]))
         return [hole for hole in holes if hole]
+
+
+def _find_fitting(partitions_of: PartitionsOf, lowest: int) -> list[int]:
+    counts = [*range(lowest, MAX_FITTING + 1)]
+    for group_id, numbers in islice(partitions_of.items(), _MAX_PLACES):
+        group_hash = hash_group(group_id)
+        counts = [count for count in counts if group_hash % count in numbers]
+    return counts
 
 
 class _Places:

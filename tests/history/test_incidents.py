@@ -185,3 +185,13 @@ def test_an_expiry_by_a_wrong_clock_is_doubted_also_for_a_group_without_later_re
     ends = [event.what for event in events if event.event in ("expired", "deleted")]
     assert len(ends) > 1 and all("a broker's clock was wrong" in end for end in ends)
     assert not any("with it" in end for end in ends)  # Its time does not tell which others it took.
+
+
+def test_a_partition_count_that_the_folders_do_not_show_is_proposed(incidents, run):
+    """The topic has 5 partitions, and the folder of partition 3 is missing."""
+    for command in ("load", "stats"):
+        _, out, _ = run(command, incidents / "widened", "--kafka", "4.3.1")
+        assert "(5 is the only one up to 1000 that fits all groups)" in " ".join(out.split())
+    assert "no findings about the log, without the partition count" in " ".join(out.split())
+    kinds = [finding.kind for finding in kg.stats(incidents / "widened", kafka="4.3.1", partitions=5).findings]
+    assert kinds == ["partition_count_changed"]

@@ -274,7 +274,7 @@ course.check("commit_error", commit_error)
 # %% [markdown]
 # ## What is written
 #
-# A real 4.3.1 broker received four commits of `dashboard`, whose client is not a member of the group. The broker wrote one batch for each request, so a crash can lose a request, but never a part of a request. The next cell prints these batches. Then the models of 4.3.1 and 3.9.2 store the same commits, and a ✓ means that their batches have the same offsets and sizes as those of the real broker:
+# A real 4.3.1 broker received four commits of `dashboard`, whose client is not a member of the group. The broker wrote one batch for each request, so a crash can lose a request, but never a part of a request. The next cell prints these batches. Then our models of 4.3.1 and 3.9.2 store the same commits. A ✓ means: a real broker of this version wrote batches with the same offsets and sizes.
 
 # %%
 import kafkagroups as kg

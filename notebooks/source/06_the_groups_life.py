@@ -231,7 +231,7 @@ with course.fold("leader_is_removed_at", leader_is_removed_at, billing.now_s):
 #
 # A Java consumer sends heartbeats from a separate thread, which goes on even if the loop hangs. So the consumer also watches its own loop, and leaves if the loop does not call `poll` within `max.poll.interval.ms` (5 min).
 #
-# A member joins a rebalance only when its loop calls `poll`, which can take as long as `max.poll.interval.ms`. So each JoinGroup contains this time, as the member's [rebalance timeout](../docs/handbook/glossary.md#rebalance-timeout). In each of the two phases, the coordinator waits no longer than the largest rebalance timeout of all members.
+# A member joins a rebalance only in `poll`, and its next `poll` can be 5 minutes away. So each JoinGroup contains `max.poll.interval.ms`, as the member's [rebalance timeout](../docs/handbook/glossary.md#rebalance-timeout). In each of the two phases, the coordinator waits no longer than the largest rebalance timeout of all members.
 #
 # With the session timeout, a member has three deadlines:
 #
@@ -268,10 +268,10 @@ course.check("end_of_join", end_of_join)
 # | what happens | which partitions nobody reads | which records are read again |
 # |---|---|---|
 # | A consumer closes. | all, during the rebalance | none, if the consumer commits before |
-# | A consumer is killed. | those of this consumer for up to 45 seconds, and then all during the rebalance | those after this consumer's last commit |
+# | A consumer is killed. | its partitions, for up to 45 seconds; then all, during the rebalance | those after this consumer's last commit |
 # | The coordinator dies while the group is Stable. | none: the members go on reading, and only their commits wait | none |
 # | The coordinator dies during a rebalance. | all, until the next coordinator has loaded and all members have joined again | those that a consumer had read, but not committed, when it joined |
-# | The coordinator dies after a LeaveGroup, before the rebalance has ended. | those of the consumer that left, for up to 45 seconds, and then all during the rebalance | none, if this consumer committed before |
+# | The coordinator dies after a consumer's LeaveGroup, before the rebalance has ended. | the partitions of this consumer, for up to 45 seconds; then all, during the rebalance | none, if this consumer committed before |
 
 # %% [markdown]
 # ## All rows in one figure

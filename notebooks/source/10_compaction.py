@@ -109,19 +109,19 @@ for offset, key, value in course.list_offset_map_records(cleaned):
     print(f"offset {offset}: {record.key.group}, {name}{' (tombstone)' if value is None else ''}")
 
 # %% [markdown]
-# The records 493 and 498 have the same key, but 498 is in the active segment, so it is not in the map. Three of the eight records are tombstones. Why are they still there?
+# Record 493 remains, although 498 has the same key: 498 is in the active segment, which the pass did not read. Three of the eight records are tombstones. Why are they still there?
 
 # %% [markdown]
 # ## Why a tombstone stays for a day
 #
 # A replica that is behind may have copied a value, but not yet its tombstone. If the tombstone were then removed, this replica would keep the value forever. So a tombstone stays for `delete.retention.ms`, 24 hours by default.
 #
-# The 24 hours begin at the first pass over the tombstone. This pass removes the value, so after the pass no replica can copy the value any more. Each replica that copied the value earlier gets 24 hours to copy the tombstone, too. For example:
+# The 24 hours begin at the first pass over the tombstone, for example:
 #
 # | hour | what happens |
 # |---|---|
 # | 0 | The tombstone is written. |
-# | 5 | The first pass keeps the tombstone, and stores a [**delete horizon**](../docs/handbook/glossary.md#delete-horizon) in the header of its batch: 5 + 24 = 29. |
+# | 5 | The first pass removes the value and keeps the tombstone. It stores a [**delete horizon**](../docs/handbook/glossary.md#delete-horizon) in the header of its batch: 5 + 24 = 29. |
 # | 28 | The second pass keeps the tombstone, because 28 is before 29. The horizon never changes. |
 # | 40 | The third pass removes the tombstone. |
 #
@@ -148,7 +148,7 @@ course.check("removing_pass", removing_pass)
 # %% [markdown]
 # ## Why a marker stays longest
 #
-# A marker says whether the records of its transaction count, so a load needs the marker as long as the log has one of these records. Only when all of them are gone does the marker wait for 24 hours, like a tombstone:
+# A marker says whether the records of its transaction count, so a load needs the marker as long as the log has one of these records. A marker's 24 hours begin at the first pass that finds none of these records:
 #
 # | pass | what the pass finds | what the pass does with the marker |
 # |---|---|---|
@@ -230,7 +230,9 @@ for name in ("cleaned", "never-cleaned"):
     print(f"{name:<14} {records:>6,} records, {len(offsets)} offsets, sum of all offsets {sum(offsets):,}")
 
 # %% [markdown]
-# They do. (The cleaned replica has more records than offsets, mostly because its active segment is not cleaned.) If only brokers write to a log, cleaning changes no offset that 4.x answers, because a load does not need the removed records. So the broker without a cleaner gives right answers, and nobody notices its dead cleaner until it has to load its long replica (lesson 11).
+# They do, because a load does not need the removed records. (The cleaned replica has more records than offsets, mostly because its active segment is not cleaned.)
+#
+# So the broker without a cleaner gives right answers, and nobody notices its dead cleaner until it has to load its long replica (lesson 11).
 
 # %% [markdown]
 # ## Exercise: why does a partition grow?
@@ -254,13 +256,16 @@ course.check("needs_an_abort", needs_an_abort)
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# The cleaner of 3.9 removes the same records, but in 3.9 this can change one answer. At the end of lesson 08, offset 41 was deleted while it was pending, and a load of 3.9 found it again. If a pass runs before the load, the record of 41 is gone, because the tombstone is newer. Then the load finds no offset ([the logs](../docs/handbook/tombstones.md)).
+# The cleaner of 3.9 removes the same records, but this can change one answer ([the logs](../docs/handbook/tombstones.md)). At the end of lesson 08, offset 41 is deleted while it is pending:
+#
+# - Without a pass, a load of 3.9 finds 41 again.
+# - After a pass, the record of 41 is gone, because the tombstone is newer. The load finds no offset.
 #
 # ## In five lines
 #
 # - A pass keeps the newest record of each key, and leaves the active segment unchanged.
 # - A tombstone stays for at least 24 hours after the first pass over it.
-# - A marker waits like a tombstone, but only after all records of its transaction are gone.
+# - A marker stays for at least 24 hours after the first pass that finds no record of its transaction.
 # - An open transaction stops the cleaner at the start of the segment in which the transaction begins.
 # - A log that was never cleaned gives the same answers, but takes longer to load.
 
@@ -268,7 +273,7 @@ course.check("needs_an_abort", needs_an_abort)
 # ## For your consumer
 #
 # - Use few, stable group names. A new name for every run makes new keys, which stay for 7 days (`offsets.retention.minutes`).
-# - Do not commit more often than your work needs. Ten commits per second are 864,000 records a day. A pass leaves one of them, but a load before the pass must read them all.
+# - Do not commit more often than your work needs. Ten commits per second are 864,000 records a day. A pass keeps one of them, but a load before the pass must read them all.
 #
 # ## At 3 am
 #

@@ -139,7 +139,7 @@ course.reveal("first_step", first_step, "C")
 #
 # After A, broker 2 takes over partition 9, and the groups of this partition wait for 216 seconds.
 #
-# After B, broker 2 has a new cleaner thread, but its replica of partition 9 is still long when broker 1 stops, so the groups wait as after A. There is a second problem: each partition has a *preferred leader*, the first broker of its replica list, and Kafka makes this broker the leader again within five minutes after its return (`auto.leader.rebalance.enable`). So the restarted broker 2 also gets back the partitions of which it is the preferred leader, and loads their long replicas.
+# After B, broker 2 has a new cleaner thread, but its replica of partition 9 is still long when broker 1 stops, so the groups wait as after A. There is a second problem. Each partition has a *preferred leader*, the first broker of its replica list. Within five minutes after this broker returns, Kafka makes it the leader again (`auto.leader.rebalance.enable`). So broker 2 gets such partitions back, and loads their long replicas.
 #
 # C needs no restart, so the leaders do not change while broker 2 cleans.
 #

@@ -58,7 +58,11 @@ with course.fold("idle_seconds", idle_seconds, 0):
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# `loyalty-1` keeps two of its three partitions all the time. Each member sends a heartbeat every 5 seconds, an interval that the broker sets. In second 43, the answer to a heartbeat tells `loyalty-1` to give one partition back. In second 47, `loyalty-3` receives this partition with its own next heartbeat. The second partition of `loyalty-3` comes from the slow member `loyalty-2`, which gives it back at its next `poll`.
+# `loyalty-1` keeps two of its three partitions all the time. Each member sends a heartbeat every 5 seconds:
+#
+# 1. In second 43, the answer to a heartbeat tells `loyalty-1` to give one partition back.
+# 2. In second 47, `loyalty-3` receives this partition with its own heartbeat.
+# 3. At its next `poll`, the slow `loyalty-2` gives back a second partition for `loyalty-3`.
 #
 # With `CooperativeStickyAssignor`, the members of a classic group go on reading, too. But the rebalance still ends for all members together, so `loyalty-3` would wait until second 60.
 #
@@ -75,7 +79,7 @@ with course.fold("idle_seconds", idle_seconds, 0):
 # | a commit during a change | can fail with `REBALANCE_IN_PROGRESS` | succeeds, because there is no phase in which nobody knows the owners |
 # | the retention of 7 days begins (lesson 09) | when the group becomes Empty | at the commit (but the offset stays while a member reads the topic) |
 #
-# **The trap is the retention**, for programs without auto commit that commit only after they have read records. If nothing was written to a partition for 8 days, its last commit is 8 days old, so its offset is deleted soon after the service stops. `commitSync()` without arguments commits the positions of all partitions of a consumer, so call it before you close the consumer.
+# **The trap is the retention.** A program without auto commit normally commits only after it has read records. If nothing was written to a partition for 8 days, its last commit is 8 days old, so its offset is deleted soon after the service stops. `commitSync()` without arguments commits the positions of all partitions of a consumer, so call it before you close the consumer.
 #
 # Consumers can change to the new protocol one after the other; the handbook says [how to change a running service](../docs/handbook/protocols.md#how-to-change-a-running-service).
 
@@ -99,7 +103,7 @@ course.print_protocol_lines(loyalty, "loyalty", last_offset=4)
 # | 3 | The plan is complete. | 6 | the **assignment epoch**: the number of the change for which the plan was made |
 # | 4 | The member receives partitions. | 8, for each member | the [**current assignment**](../docs/handbook/glossary.md#current-assignment): the partitions that the member may read now, and its **member epoch** (see "Three epochs") |
 #
-# An [*epoch*](../docs/handbook/glossary.md#epoch) is a number that only rises. In these five records, all epochs are 2, because 4.3 creates a group with epoch 1, and the first member raises it. Target and current assignment are equal. With a second member, they differ.
+# An [*epoch*](../docs/handbook/glossary.md#epoch) is a number that only rises. 4.3 creates a group with epoch 1, and the first member raises it, so all epochs here are 2. Target and current assignment are equal. With a second member, they differ.
 
 # %% [markdown]
 # ## A second member joins
@@ -130,17 +134,17 @@ with course.fold("partitions_of_loyalty_2", partitions_of_loyalty_2, len(sixth.a
 #
 # ## Revoke first, then assign
 #
-# So `loyalty-1` must give `orders-2` back first. Three heartbeats of the members caused these records (record 14 gives `loyalty-2` nothing new):
+# So `loyalty-1` must give `orders-2` back first. Record 14, which is not shown, repeats record 13. Then three heartbeats caused these records:
 
 # %%
 course.print_protocol_lines(loyalty, "loyalty", first_offset=15, last_offset=17)
 
 # %% [markdown]
-# This is the whole change. Group epoch and assignment epoch are 3 in all rows:
+# This is the whole change. Group epoch and assignment epoch are 3 in all rows. A member epoch says what a member has **given back**, not what it has received:
 #
 # | record | what happens | `loyalty-1` | `loyalty-2` |
 # |---|---|---|---|
-# | 13 | `loyalty-2` has nothing to give back, so its member epoch is 3 at once. A member epoch says what a member has given back, not what it has received. | epoch 2: 0, 1, 2 | epoch 3: none |
+# | 13 | `loyalty-2` has nothing to give back, so its member epoch is 3 at once. | epoch 2: 0, 1, 2 | epoch 3: none |
 # | 15 | The answer to a heartbeat tells `loyalty-1` to revoke `orders-2`. | epoch 2: 0, 1, must revoke 2 | epoch 3: none |
 # | 16 | The next heartbeat of `loyalty-1` no longer lists `orders-2`, so its member epoch rises. | epoch 3: 0, 1 | epoch 3: none |
 # | 17 | `orders-2` is free, and `loyalty-2` receives it with its next heartbeat. | epoch 3: 0, 1 | epoch 3: 2 |
@@ -154,7 +158,7 @@ course.print_protocol_lines(loyalty, "loyalty", first_offset=15, last_offset=17)
 #
 # | epoch | what it answers | when it rises |
 # |---|---|---|
-# | [**group epoch**](../docs/handbook/glossary.md#group-epoch) | Has the group changed? | when a member, a subscription or the number of a topic's partitions changes |
+# | [**group epoch**](../docs/handbook/glossary.md#group-epoch) | Has the group changed? | when a member joins or leaves, or when a subscription or a topic's number of partitions changes |
 # | [**assignment epoch**](../docs/handbook/glossary.md#assignment-epoch) | For which change is the plan complete? | when the targets are computed; the assignment epoch is then set to the group epoch |
 # | [**member epoch**](../docs/handbook/glossary.md#member-epoch), one for each member | Has this member given back every partition that its new target does not contain? | when the member has **nothing left to give back**; its epoch is then set to the assignment epoch |
 #
@@ -167,7 +171,7 @@ course.print_protocol_lines(loyalty, "loyalty", first_offset=15, last_offset=17)
 #
 # | state | name | the member |
 # |---|---|---|
-# | 0 | Stable | has all partitions that it should have by the plan of its member epoch (a newer plan may exist) |
+# | 0 | Stable | had nothing to give back and nothing to wait for at its last heartbeat |
 # | 1 | UnrevokedPartitions | must give partitions back before its member epoch rises |
 # | 2 | UnreleasedPartitions | has given everything back, and waits for partitions that other members still have |
 #
@@ -204,7 +208,7 @@ course.Epochs(loyalty, "loyalty")
 #
 # - **Empty**: the group has no members.
 # - **Assigning**: the group epoch is above the assignment epoch, so the targets are not computed yet.
-# - **Reconciling**: the targets are computed, but at least one member does not have all partitions of its target, or still has others.
+# - **Reconciling**: the targets are computed, but the group is not yet Stable.
 # - **Stable**: every member has exactly the partitions of its target. Its member epoch is the assignment epoch, and its state is 0.
 #
 # ## Exercise: the state of a group
@@ -284,16 +288,16 @@ course.check("waits_for", waits_for)
 # %% [markdown]
 # ## Exercise for later: after record 29, on paper
 #
-# While a service changes to the new protocol, its consumer group also has members of the classic protocol. The group `up` (on the newer release 4.4.0) had two:
+# While a service changes to the new protocol, its consumer group also has members of the classic protocol. The group `up` (on 4.4.0) had two:
 #
 # - `classic-a` had the three partitions of `orders`.
 # - `classic-b` had the three partitions of `clicks`.
 #
-# Then `consumer-c` joined with the new protocol. Its heartbeats say what it has given back. A classic member says this with a new JoinGroup, and each JoinGroup repeats the member's record of type 5. Record 21 repeats record 20, and 22 and 23, which are not shown, are commits.
+# Then `consumer-c` joined with the new protocol. From record 24 on, each pair of records is one JoinGroup of a classic member. The records 21 to 23, which are not shown, change no assignment.
 
 # %%
 up = course.find_data("new_protocols/4.4.0-migration/__consumer_offsets-3")
-course.print_protocol_lines(up, "up", first_offset=14, last_offset=21)
+course.print_protocol_lines(up, "up", first_offset=14, last_offset=20)
 course.print_protocol_lines(up, "up", first_offset=24, last_offset=29)
 
 # %% [markdown]
@@ -333,7 +337,12 @@ course.check("after_record_29", after_record_29)
 #
 # ## A bug of 4.3.1 and 4.4.0
 #
-# Suppose that `loyalty` is an Empty consumer group, and a **classic** consumer joins with a member id that the broker does not know. The broker refuses the request, but has already removed the group from its memory. If a client of another group type then joins, the log [lacks the tombstones](../docs/handbook/protocols.md#a-bug-of-431-and-440-missing-tombstones) of the old group, and the next load of the partition stops with `Failed to load metadata`. So run `kafkagroups check` on a copy before you restart such a broker. The change from the classic to the new protocol does not cause this.
+# 1. `loyalty` is an Empty consumer group. A **classic** consumer joins with a member id that the broker does not know.
+# 2. The broker removes the group from its memory. Then it refuses the request.
+# 3. A new group `loyalty` of another type is created. The log [lacks the tombstones](../docs/handbook/protocols.md#a-bug-of-431-and-440-missing-tombstones) of the old group.
+# 4. The next load of the partition stops with `Failed to load metadata`.
+#
+# So run `kafkagroups check` on a copy before you restart such a broker. The change from the classic to the new protocol does not cause this.
 
 # %% [markdown]
 # ## Where 3.9 differs

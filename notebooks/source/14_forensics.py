@@ -159,7 +159,7 @@ course.run_command("kafkagroups diff . cleaned", folder)
 #
 # <details><summary>Why do 877 records remain, if only 25 are live?</summary>
 #
-# 852 records are in the active segment, among them the 25 live ones. The other 25 records (852 + 25 = 877) are dead: for each of the 25 keys, the newest record before the active segment. A pass does not read the active segment, so it cannot know that these records were replaced.
+# 852 records are in the active segment, among them the 25 live ones. The other 25 (852 + 25 = 877) are dead. They are before the active segment, one for each of the 25 keys. A pass does not read the active segment, so it cannot know that they were replaced.
 #
 # </details>
 #
@@ -175,7 +175,7 @@ course.run_command("kafkagroups diff . cleaned", folder)
 # | do first | repair the cause of the error, or it comes back | the same |
 # | then | change `log.cleaner.threads`: new threads start, without a restart | let another broker lead the partition, then restart this broker |
 #
-# Here, only the third row helps: the other 49 partitions are small in both cases, because they have few commits, and the stopped broker 2 has no metrics. But you need not know the case. Broker 2 must be started anyway, and after you have repaired the error that its `log-cleaner.log` names, its start is the remedy in both cases.
+# Here, the remedy is the same in both cases, because broker 2 must be started anyway. Repair the error that its `log-cleaner.log` names, then start it.
 #
 # <details><summary>Does a copy from a test cluster prove anything about production?</summary>
 #
@@ -218,7 +218,7 @@ course.check("slow_differences", slow_differences)
 # %% [markdown]
 # ## Incident 3: on Monday all bread is printed again
 #
-# Offsets are gone. The complaint names the group, so begin with *who*. `timeline` leaves out commits that only move forward. Where several members start together, *no record of 1 earlier generation* is normal.
+# Offsets are gone. The complaint names the group, so begin with *who*. `timeline` leaves out commits that only move forward.
 
 # %%
 folder = course.open_incident("empty_monday")
@@ -227,7 +227,7 @@ folder = course.open_incident("empty_monday")
 course.run_command("kafkagroups timeline . --group bread-print", folder)
 
 # %% [markdown]
-# **Look at the lines** of 6 and of 8 March. A tombstone does not say why it was written, so compare its time with two others: when did the last member leave, and when was the offset committed?
+# **Look at the lines** of 6 and of 8 March. (*No record of 1 earlier generation* is normal where several members start together.) A tombstone does not say why it was written, so compare its time with two others: when did the last member leave, and when was the offset committed?
 #
 # For the other groups, ask *what changed*: `diff` also compares two moments of one log.
 
@@ -366,7 +366,14 @@ course.check("upgrade_kept_group", upgrade_kept_group)
 # %% [markdown]
 # ## Reading transactions
 #
-# Incidents 8 and 9 are about commits in transactions, for which `explain` has more fates: `aborted`, the commit never counts; `pending`, it has no marker yet; `deleted`, a tombstone of this offset followed. `▼` marks an offset that is lower than before. Here is `fraud-check` from lesson 08:
+# Incidents 8 and 9 are about commits in transactions. For these, `explain` prints more signs:
+#
+# - `aborted`: the commit never counts.
+# - `pending`: the commit has no marker yet.
+# - `deleted`: a tombstone of this offset followed.
+# - `▼`: the offset is lower than before.
+#
+# Here is `fraud-check` from lesson 08:
 
 # %%
 shop = course.find_data("harbour/4.3.1")
@@ -375,7 +382,7 @@ course.run_command("kafkagroups explain . --group fraud-check --topic payments -
 # %% [markdown]
 # Record 31 (25, no transaction) is later in the log than record 29 (30, in a transaction), so 25 wins, wherever the marker is.
 #
-# `timeline` shows a commit of a transaction at the marker of the transaction. If there is no marker yet, `timeline` shows the commit at the commit's own record:
+# `timeline` shows a commit of a transaction at its marker, or, without a marker, at its own record:
 
 # %%
 course.run_command("kafkagroups timeline . --group fraud-check", shop)
@@ -411,7 +418,7 @@ course.check("unstable_offset_after", unstable_offset_after)
 # %% [markdown]
 # ## Incident 9: two offsets go back after a failover
 #
-# A running broker and a broker that loads the same log may disagree. Find out for each of the two offsets who wrote it. `diff . --coordinators` compares what the classic and the new coordinator answer after a load. For question 4, `edit` makes a pass of the cleaner in a copy; the second hint has the whole command.
+# A running broker and a broker that loads the same log may disagree. Find out for each of the two offsets who wrote it. `diff . --coordinators` compares what the classic and the new coordinator answer after a load. The second hint has the command for question 4.
 
 # %%
 folder = course.open_incident("offset_goes_back")
@@ -478,7 +485,7 @@ course.check("cluster_cut_group", cluster_cut_group)
 #
 # <details><summary>What a plan looks like, shortened</summary>
 #
-# This plan follows Kafka 4.x, whose coordinator reads only the new partition 49:
+# Partition 24 was the group's old partition. Kafka 4.x reads only the new one, 49:
 #
 # ```
 # "coupon-check": {
@@ -496,7 +503,7 @@ course.check("cluster_cut_group", cluster_cut_group)
 # Check two kinds of groups in the plan:
 #
 # - Groups that are in two partitions (`stats` lists them): is the right position in `offsets`? If it is in `left_out`, copy its number into `offsets`, as `{"offset": NUMBER}`.
-# - Groups of the partitions that `check` names: is each group there, with its newest offsets? If not, delete the file, and make the plan again with the options that the remedies of `check` name.
+# - Groups of the partitions that `check` names: is each group there, with its newest offsets? If not, delete `plan.json`. Then make the plan again, with the options that `check` names as remedies.
 
 # %% [markdown]
 # The next cell starts a new broker (Kafka 4.3.1), applies your plan, and asks for each offset. Without Java, it compares your plan with the recorded answers of a real broker.
@@ -526,7 +533,7 @@ course.rescue_into_new_broker(folder / "plan.json")
 # | 6 | 3.9 writes no group tombstone for a simple group, and the monitor waited for one | Let the monitor remove a group that has no offset left |
 # | 7 | Commits of version 1 have an expire timestamp, which passed while the brokers were off | Upgrade broker by broker, or first raise `offsets.retention.minutes` of the old brokers, and wait for a commit of every group |
 # | 8 | Two offset requests came after the abort of their transaction and began new ones, which nobody ends | Abort the two hanging transactions, and keep `transaction.partition.verification.enable=true` |
-# | 9 | A commit outside of the transaction was later in the log; and a load brought back a pending offset that had been deleted | Set 3,930 and 5,210, if the processes have not committed these offsets again. Before you change offsets, stop the program, and wait until its transactions have ended |
+# | 9 | `receipts-1`: a later commit outside of the transaction. `receipts-2`: a load brought back a deleted offset | Set 3,930 and 5,210, unless the processes have passed them already. Before you change offsets, stop the program, and wait until its transactions have ended |
 # | 10 | More partitions for the topic, two records of a test program, an open transaction, and a damaged batch | Rescue the offsets into a new cluster |
 #
 # </details>

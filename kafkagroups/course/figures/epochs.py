@@ -247,7 +247,7 @@ def _explain(record_type: int, state: _State, before: _State) -> str:
         return f"The target of {changed[0]} is {', '.join(member.target)}. It is a plan: no partition moves yet."
     revoked = before.members.get(changed[0], member).revoking
     if member.revoking:
-        return f"{name} must revoke {', '.join(member.revoking)} first. The member epoch of {name} does not rise yet."
+        return f"{name} must revoke {', '.join(member.revoking)} first. Its member epoch does not rise yet."
     if revoked:
         return f"Partition {', '.join(revoked)} has no owner: {changed[0]} has revoked it. The member's epoch rises."
     if member.state == 2:

@@ -56,13 +56,9 @@ class BadBytes(KafkagroupsError):
     field: str | None = None
 
     def __str__(self) -> str:
-        return _format_error(self.reason, self.file, self.offset, self.position, self.field)
-
-
-def _format_error(reason: str, file: str | None, offset: int | None, position: int | None, field: str | None) -> str:
-    labeled_values = (("", file), ("offset ", offset), ("byte ", position), ("", field))
-    location = ", ".join(f"{label}{value}" for label, value in labeled_values if value is not None)
-    return f"{location}: {reason}" if location else reason
+        labeled_values = (("", self.file), ("offset ", self.offset), ("byte ", self.position), ("", self.field))
+        location = ", ".join(f"{label}{value}" for label, value in labeled_values if value is not None)
+        return f"{location}: {self.reason}" if location else self.reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +74,7 @@ class Deviation:
     reason: str
 
     def __str__(self) -> str:
-        return _format_error(self.reason, None, None, self.position, self.field)
+        return f"byte {self.position}, {self.field}: {self.reason}"
 
 
 class InvalidRecord(BadBytes):
@@ -102,8 +98,12 @@ class InvalidLog(BadBytes):
     """A batch or a file that a broker could not read, or a damaged snapshot of this package."""
 
 
+@dataclass(eq=False, repr=False)
 class BatchTooLarge(InvalidLog):
-    """A compressed batch that needs more memory than the reader's limit (`max_batch_bytes`) allows."""
+    """A batch that needs more memory than the reader's limit (`max_batch_bytes`) allows."""
+
+    def __post_init__(self) -> None:
+        self.reason += "; to read it, raise --max-batch-bytes (max_batch_bytes in Python and Spark)"
 
 
 @dataclass(eq=False, repr=False)

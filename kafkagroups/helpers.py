@@ -30,9 +30,7 @@ def parse_whole_number(text: str, field: str | None = None) -> int:
     """
     if re.fullmatch(f"[-+]?[0-9]{{1,{MAX_DIGITS}}}", text):
         return int(text)
-    found = repr(text)
-    if len(text) > 2 * MAX_DIGITS:
-        found = f"a text of {len(text)} characters"
+    found = repr(text) if len(text) <= 2 * MAX_DIGITS else f"a text of {len(text)} characters"
     raise UsageError(f"expected a whole number of at most {MAX_DIGITS} digits, found {found}", field=field)
 
 

@@ -109,6 +109,11 @@ class Topic:
         logs = [log.limit_batches(self.max_batch_bytes) for log in find_logs(self.path)]
         if self.past_damage:
             logs = [log.skip_damage() for log in logs]
+        if stop.until_offset is not None and len(logs) > 1:
+            raise UsageError(
+                f"an offset to stop at needs one partition, but {self.path} has {len(logs)}: give the folder of one "
+                "partition, or a time to stop at"
+            )
         choose_engine(self.engine)  # Raises a UsageError if there is no such engine.
         return OpenTopic(logs, self.dialect, str(self.path), self.partitions, self.engine, self.threads, stop)
 
@@ -139,7 +144,6 @@ class Topic:
         ('Stable', 6)
         """
         topic = self.open(Stop(until, until_time))
-        topic.check_stop()
         return topic.load(count_bytes=_count_bytes(progress, topic.logs))
 
     def explain(
@@ -255,10 +259,7 @@ class Topic:
         """
         from kafkagroups.history.replicas import compare_replicas
 
-        topics = [topic.open(Stop(until, until_time)) for topic in (self, other)]
-        for topic in topics:
-            topic.check_stop()
-        first, second = topics
+        first, second = (topic.open(Stop(until, until_time)) for topic in (self, other))
         return compare_replicas((first, second), (first.load(), second.load()))
 
     def stats(self, by: str = "group") -> Stats:

@@ -20,20 +20,20 @@ PACKAGE = ROOT / "kafkagroups"
 ENGINE = ROOT / "engine" / "src"
 CEILINGS = {
     "(top)": 498,
-    "cli": 2739,
+    "cli": 2736,
     "coordinator": 4981,
     "course": 6678,
     "engine": 2552,
     "groups": 1995,
-    "history": 4904,
+    "history": 4918,
     "html_report": 294,
-    "kafka_tools": 406,
-    "loading": 1943,
-    "log": 2311,
-    "records": 1783,
+    "kafka_tools": 399,
+    "loading": 1947,
+    "log": 2261,
+    "records": 1762,
     "repair": 2003,
-    "spark": 1536,
-    "synth": 552,
+    "spark": 1512,
+    "synth": 537,
 }
 """The largest number of lines of code of each package."""
 NOT_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)

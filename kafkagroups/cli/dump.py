@@ -107,9 +107,7 @@ def run(args: Options) -> int:
     status = 0
     for topic in topics:
         try:
-            opened = topic.open(record_range.stop)
-            opened.check_stop()
-            for log in opened.logs:
+            for log in topic.open(record_range.stop).logs:
                 print_log(log)
         except UsageError as error:
             print_error(error)

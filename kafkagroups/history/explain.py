@@ -242,7 +242,6 @@ def _expiration_json(expiration: Expiration) -> dict[str, Any]:
 
 def explain_groups(topic: OpenTopic, group_ids: Collection[str], question: Question) -> Iterator[Explanation]:
     """Load a topic and answer the same question about each of some groups."""
-    topic.check_stop()
     groups, logs = load_group_logs(topic, group_ids)
     refuse_foreign_log(topic, groups.partitions_of)
     for group_id in group_ids:

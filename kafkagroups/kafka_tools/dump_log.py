@@ -131,7 +131,6 @@ def _format_record_line(batch: Batch, record: LogRecord, kafka: Version) -> str:
     key_size = -1 if record.key is None else len(record.key)
     value_size = -1 if record.value is None else len(record.value)
     timestamp = f"{batch.timestamp_type}: {record.timestamp}"
-    codec = batch.compression.name
     header_keys = ",".join(decode_utf8(key) for key, _ in record.headers)
     if kafka < (2, 2):
         return _format_record_line_before_2_2(batch, record, kafka, key_size, value_size, header_keys)
@@ -146,7 +145,7 @@ def _format_record_line(batch: Batch, record: LogRecord, kafka: Version) -> str:
             f"baseOffset: {batch.base_offset} lastOffset: {batch.last_offset} baseSequence: {batch.base_sequence} "
             f"lastSequence: {_last_sequence(batch)} producerEpoch: {batch.producer_epoch} "
             f"partitionLeaderEpoch: {batch.partition_leader_epoch} batchSize: {batch.size} magic: {batch.magic} "
-            f"compressType: {codec} position: {batch.position}"
+            f"compressType: {batch.compression.name} position: {batch.position}"
         )
     if batch.magic >= 2:
         line += f" sequence: {record.sequence} headerKeys: [{header_keys}]"

@@ -338,17 +338,11 @@ def _format_record(log_record: LogRecord, kafka: Version, dialect: Dialect) -> s
         if value is not None:
             value["version"] = record.value_version
         return format_json({"key": key, "value": value})
-    key_fields: Any = record.key
+    fields: Any = record.key
+    key_text = fields.group if record.type == 2 else f"[{fields.group},{fields.topic},{fields.partition}]"
     if isinstance(record.value, GroupMetadataValue):
-        return (
-            f"{key_fields.group}::{_format_group_metadata(key_fields.group, record.value, record.value_version, kafka)}"
-        )
-    is_group_record = record.type == 2
-    key_text = key_fields.group
-    if not is_group_record:
-        key_text = f"[{key_fields.group},{key_fields.topic},{key_fields.partition}]"
-    value_text = "NULL" if record.value is None else _format_offset(record.value, kafka)
-    return f"{key_text}::{value_text}"
+        return f"{key_text}::{_format_group_metadata(fields.group, record.value, record.value_version, kafka)}"
+    return f"{key_text}::{'NULL' if record.value is None else _format_offset(record.value, kafka)}"
 
 
 def _format_offset(value: Any, kafka: Version) -> str:

@@ -151,14 +151,6 @@ class OpenTopic:
         is_small = sum(log.size for log in self.logs) <= MAX_BYTES_IN_MEMORY
         return self.part(*(log.in_memory() for log in self.logs)) if is_small else self
 
-    def check_stop(self) -> None:
-        """Raise UsageError if reading ends at an offset, and there are several partitions."""
-        if self.stop.until_offset is not None and len(self.logs) > 1:
-            raise UsageError(
-                f"an offset to stop at needs one partition, but {self.path} has {len(self.logs)}: give the folder of "
-                "one partition, or a time to stop at"
-            )
-
     @cached_property
     def topic_names(self) -> dict[str | None, str]:
         """The names of topics by their ids, as far as any record of a log of at most MAX_NAMED_BYTES has both, also

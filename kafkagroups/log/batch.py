@@ -205,11 +205,11 @@ class Batch:
         except InvalidLog:
             pass
 
+    def make_error(self, reason: str) -> InvalidLog:
+        return InvalidLog(reason, file=self.file, position=self.position, offset=self.base_offset)
+
     def make_record_count_error(self, count: int) -> BatchTooLarge:
-        return BatchTooLarge(
-            f"this compressed batch has {count} records, more than {self.max_records}; to read it, raise "
-            "--max-batch-bytes (max_batch_bytes in Python and Spark)"
-        )
+        return BatchTooLarge(f"this compressed batch has {count} records, more than {self.max_records}")
 
 
 def record_count(batch: Batch) -> int:

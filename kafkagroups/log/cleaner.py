@@ -41,7 +41,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from kafkagroups.errors import BadBytes, InvalidLog, UsageError
+from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.helpers import MAX_INT32, MAX_INT64
 from kafkagroups.log import segment_file
 from kafkagroups.log.batch import (
@@ -124,11 +124,6 @@ def read_marker(batch: Batch) -> ControlType | None:
         error.file = batch.file
         error.offset = batch.base_offset
         raise
-
-
-def find_last_stable_offset(states: ProducerStates, log_end: int) -> int:
-    first_offsets = [state.txn_first_offset for state in states.producers.values()]
-    return min((offset for offset in first_offsets if offset is not None), default=log_end)
 
 
 class CleanedTransactions:
@@ -225,7 +220,8 @@ def read_log(log: Log, first_dirty: int | None, first_uncleanable: int | None, r
     if first_dirty is None or not log.start_offset <= first_dirty <= log_end:
         first_dirty = log.start_offset
     if first_uncleanable is None:
-        first_uncleanable = min(segments[-1].base_offset, find_last_stable_offset(states, log_end))
+        open_txns = [state.txn_first_offset for state in states.producers.values()]
+        first_uncleanable = min([segments[-1].base_offset, *(first for first in open_txns if first is not None)])
     first_uncleanable = _find_containing_base(segments, first_uncleanable)
     return LogToClean(log, segments, states, newest_ms, first_dirty, first_uncleanable)
 
@@ -264,12 +260,9 @@ def group_by_size(segments: Sequence[Segment], max_bytes: int, first_uncleanable
     groups: list[list[Segment]] = []
     group_bytes = 0
     for segment, next_base in pair_with_next_base(segments, first_uncleanable):
-        fits_into_group = False
-        if groups:
-            first_base = groups[-1][0].base_offset
-            has_near_offsets = segment.size == 0 or next_base - 1 - first_base <= segment_file.MAX_RELATIVE_OFFSET
-            fits_into_group = has_near_offsets and group_bytes + segment.size <= max_bytes
-        if fits_into_group:
+        offsets = next_base - 1 - (groups[-1][0].base_offset if groups else 0)
+        has_near_offsets = segment.size == 0 or offsets <= segment_file.MAX_RELATIVE_OFFSET
+        if groups and has_near_offsets and group_bytes + segment.size <= max_bytes:
             groups[-1].append(segment)
             group_bytes += segment.size
         else:
@@ -302,11 +295,10 @@ def _check_record_sizes(batch: Batch, max_record_bytes: int) -> None:
     for record in batch.records:
         size = _count_body_bytes(record)
         if size > max_record_bytes:
-            reason = (
+            raise batch.make_error(
                 f"this compressed batch has a record of {size} bytes at offset {record.offset}, more than "
                 f"max.decompressed.message.bytes={max_record_bytes}: Kafka's cleaner gives the partition up"
             )
-            raise InvalidLog(reason, file=batch.file, position=batch.position, offset=batch.base_offset)
 
 
 def _count_body_bytes(record: LogRecord) -> int:
@@ -335,15 +327,6 @@ class OffsetMap:
         self._offsets[md5(key, usedforsecurity=False).digest()] = offset
         self.last_offset = offset
         return True
-
-
-def _add_keys(offset_map: OffsetMap, batch: Batch, first_dirty: int) -> bool:
-    for record in batch.records:
-        if record.key is None or record.offset < first_dirty:
-            continue
-        if not offset_map.put(record.key, record.offset):
-            return False
-    return True
 
 
 @dataclass(frozen=True)
@@ -413,24 +396,20 @@ def _is_kept_when_empty(batch: Batch, record_filter: RecordFilter) -> bool:
 
 def _encode_empty_batch(batch: Batch) -> bytes:
     if batch.magic < 2:
-        raise InvalidLog(
+        raise batch.make_error(
             f"Kafka's cleaner fails at this batch of magic {batch.magic}: the batch loses all its records, and has to "
-            "stay as the last batch below the first uncleanable offset, but only a batch of magic 2 can be empty",
-            file=batch.file,
-            offset=batch.base_offset,
-            position=batch.position,
+            "stay as the last batch below the first uncleanable offset, but only a batch of magic 2 can be empty"
         )
     attributes = batch.attributes & (LOG_APPEND_TIME | TRANSACTIONAL | CONTROL)
     return encode_replacement(batch, (), attributes, NO_TIMESTAMP)
 
 
+_KEPT_BITS = (CODEC, CODEC | LOG_APPEND_TIME, CODEC | LOG_APPEND_TIME | TRANSACTIONAL | CONTROL)
+"""The attributes that a batch keeps when it is written again, by its magic. In older ones, other bits mean nothing."""
+
+
 def _rewrite_batch(batch: Batch, records: Sequence[LogRecord], horizon_ms: int | None) -> bytes:
-    kept_bits = CODEC  # In magic 0, all other bits have no meaning.
-    if batch.magic >= 1:
-        kept_bits |= LOG_APPEND_TIME
-    if batch.magic >= 2:
-        kept_bits |= TRANSACTIONAL | CONTROL
-    attributes = batch.attributes & kept_bits
+    attributes = batch.attributes & _KEPT_BITS[batch.magic]
     if horizon_ms is not None:
         attributes |= DELETE_HORIZON
     rewritten = [msgspec.structs.replace(record, attributes=0) for record in records]
@@ -575,10 +554,11 @@ def _build_offset_map(source: LogToClean, config: CleanerConfig, report: Progres
     read = make_reader("map", source.log, dirty_segments, report, config.max_decompressed_message_bytes)
     for segment, next_base in pair_with_next_base(dirty_segments, source.first_uncleanable):
         for batch in read(segment):
-            is_discardable = transactions.check_next_batch(batch)
-            has_keys = not is_discardable and not batch.is_control
-            if has_keys and not _add_keys(offset_map, batch, source.first_dirty):
-                return offset_map
+            has_keys = not transactions.check_next_batch(batch) and not batch.is_control
+            for record in batch.records if has_keys else ():
+                is_dirty = record.offset >= source.first_dirty
+                if record.key is not None and is_dirty and not offset_map.put(record.key, record.offset):
+                    return offset_map
             if batch.last_offset >= source.first_dirty:
                 offset_map.last_offset = batch.last_offset
         offset_map.last_offset = next_base - 1

@@ -48,6 +48,9 @@ _LZ4_HEADER = bytes.fromhex("04224d18604082")
 _GZIP_MAGIC = b"\x1f\x8b"
 """The first bytes of a gzip member."""
 _GZIP_HEADER = bytes.fromhex("1f8b08000000000000ff")
+"""The header that Kafka writes. zlib's own is as long, and names the operating system."""
+_GZIP_WBITS = 16 + zlib.MAX_WBITS
+"""In zlib, adding 16 means data with the header and the checksum of gzip."""
 _FIRST_PIECE_BYTES = 4096
 _FIRST_BUFFER_RATIO = 8
 _FIRST_BUFFER_EXTRA_BYTES = 4096
@@ -78,18 +81,13 @@ def decompress(codec: CompressionType, data: bytes, max_bytes: int = MAX_BATCH_B
 
 
 def make_size_error(max_bytes: int) -> BatchTooLarge:
-    return BatchTooLarge(
-        f"this batch has more than {max_bytes} bytes when it is decompressed; to read it, raise --max-batch-bytes "
-        "(max_batch_bytes in Python and Spark)"
-    )
+    return BatchTooLarge(f"this batch has more than {max_bytes} bytes when it is decompressed")
 
 
 def compress(codec: CompressionType, data: bytes) -> bytes:
     """For all codecs except snappy, Kafka 4.3.1 writes the same bytes."""
     if codec is CompressionType.GZIP:
-        deflate = zlib.compressobj(wbits=-zlib.MAX_WBITS)
-        body = deflate.compress(data) + deflate.flush()
-        return _GZIP_HEADER + body + struct.pack("<II", zlib.crc32(data), len(data) & 0xFFFFFFFF)
+        return _GZIP_HEADER + zlib.compress(data, wbits=_GZIP_WBITS)[len(_GZIP_HEADER) :]
     if codec is CompressionType.SNAPPY:
         chunk = bytes(cramjam.snappy.compress_raw(data))
         versions = struct.pack(">ii", 1, 1)
@@ -150,7 +148,7 @@ def _decompress_gzip_member(data: bytes, position: int, out: bytearray, max_byte
     """zlib copies the bytes of a piece after the end of the member, so the first pieces are small: otherwise, many
     small members would take quadratic time.
     """
-    member = zlib.decompressobj(16 + zlib.MAX_WBITS)  # In zlib, adding 16 means data with a gzip header.
+    member = zlib.decompressobj(_GZIP_WBITS)
     piece_bytes = _FIRST_PIECE_BYTES
     while not member.eof:
         piece = data[position : position + piece_bytes]

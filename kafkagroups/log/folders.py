@@ -20,14 +20,14 @@ import os
 import posixpath
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import UserDict
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from kafkagroups.errors import UsageError
@@ -210,22 +210,14 @@ def find_all_logs(paths: Sequence[str], folder: str = "") -> list[Log]:
         return [log for logs in pool.map(lambda path: find_logs(path, folder), paths) for log in logs]
 
 
-@dataclass(frozen=True)
-class RemoteSegments(Mapping[str, BytesLike]):
-    uris: Mapping[str, str]
-    """The full URI of each segment, by the segment's name."""
+class RemoteSegments(UserDict[str, Any]):
+    """Made from the full URI of each segment, by the segment's name; its values are the segments' bytes."""
 
     def __getitem__(self, name: str) -> BytesLike:
-        uri = self.uris[name]
+        uri = self.data[name]
         system, path = file_system(uri)
         with remote_errors(uri), system.open_input_file(path) as file:
             return memoryview(file.read_buffer(file.size()))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.uris)
-
-    def __len__(self) -> int:
-        return len(self.uris)
 
 
 def public_uri(uri: str) -> str:

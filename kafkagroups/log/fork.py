@@ -42,6 +42,8 @@ _METADATA = "partition.metadata"
 _MAX_CHECKPOINT_BYTES = 2**20
 
 Epochs = list[tuple[int, int]]
+_Entry = tuple[LogRecord, Batch]
+"""A record and its batch."""
 
 
 class Branch(NamedTuple):
@@ -90,26 +92,25 @@ def find_fork(log_a: Log, log_b: Log, stop: Stop = NO_STOP) -> Fork | None:
             for side in (a, b):
                 side.skip_batch()
             continue
-        record_a = a.peek()
-        record_b = b.peek()
-        if record_a is None and record_b is None:
-            break
-        if record_a is not None and record_b is not None and record_a.offset == record_b.offset:
-            if a.describe_record(record_a) != b.describe_record(record_b):
-                first_pair = record_a.offset if first_pair is None else first_pair
-                a.note_difference(record_a)
-                b.note_difference(record_b)
+        entry_a = a.peek()
+        entry_b = b.peek()
+        if entry_a and entry_b and entry_a[0].offset == entry_b[0].offset:
+            if _describe(entry_a) != _describe(entry_b):
+                first_pair = entry_a[0].offset if first_pair is None else first_pair
+                a.note_difference(entry_a)
+                b.note_difference(entry_b)
             else:
-                agreed = record_a.offset + 1
-            a.advance(b)
-            b.advance(a)
-        elif record_b is None or (record_a is not None and record_a.offset < record_b.offset):
-            assert record_a is not None
-            b.note_missing(record_a, a)
-            a.advance(b)
+                agreed = entry_a[0].offset + 1
+            a.advance(entry_a, b)
+            b.advance(entry_b, a)
+        elif entry_a and (not entry_b or entry_a[0].offset < entry_b[0].offset):
+            b.note_missing(entry_a, a)
+            a.advance(entry_a, b)
+        elif entry_b:
+            a.note_missing(entry_b, b)
+            b.advance(entry_b, a)
         else:
-            a.note_missing(record_b, b)
-            b.advance(a)
+            break
     common_end = _find_common_end(a, b)
     if first_pair is None or first_pair >= common_end:
         agreed = max(agreed, common_end)
@@ -119,6 +120,13 @@ def find_fork(log_a: Log, log_b: Log, stop: Stop = NO_STOP) -> Fork | None:
         return None
     batch_offset = min(side.batch_offset_of(offset) for side in (a, b))
     return Fork(offset, batch_offset, a.branch(offset), b.branch(offset))
+
+
+def _describe(entry: _Entry) -> tuple[object, ...]:
+    """Return what does not change when the cleaner writes the record's batch again."""
+    record, batch = entry
+    of_producer = (batch.producer_id, batch.producer_epoch, record.sequence, batch.is_transactional, batch.is_control)
+    return record.key, record.value, record.timestamp, batch.partition_leader_epoch, of_producer
 
 
 def _find_common_end(a: _Replica, b: _Replica) -> int:
@@ -174,54 +182,33 @@ class _Replica:
             # The last segment is empty if the cleaner has emptied those before it.
             self.end = max(self.end, base_offset_of(self._log.segments[-1]))
 
-    def _read_records(self) -> Sequence[LogRecord]:
-        assert self.batch is not None
+    def _read_records(self, batch: Batch) -> Sequence[LogRecord]:
         if self._records is None:
             try:
-                self._records = self.batch.records
+                self._records = batch.records
             except InvalidLog:
-                content = self.batch.payload
-                self._records = [LogRecord(self.batch.base_offset, self.batch.max_timestamp, None, content)]
+                self._records = [LogRecord(batch.base_offset, batch.max_timestamp, None, batch.payload)]
         return self._records
 
-    def peek(self) -> LogRecord | None:
+    def peek(self) -> _Entry | None:
         while self.batch is not None:
-            records = self._read_records()
+            records = self._read_records(self.batch)
             if self._index < len(records):
-                return records[self._index]
+                return records[self._index], self.batch
             self._next_batch()
         return None
 
-    def advance(self, other: _Replica) -> None:
-        record = self.peek()
-        assert record is not None and self.batch is not None
-        self._explain(record, self.batch)
-        if self.batch.is_control:
-            other.end_transaction(record, self.batch)
+    def advance(self, entry: _Entry, other: _Replica) -> None:
+        self._explain(*entry)
+        if entry[1].is_control:
+            other.end_transaction(*entry)
         self._index += 1
 
     def skip_batch(self) -> None:
-        if any(self._missing.values()):
-            assert self.batch is not None
-            for record in self._read_records():
+        if self.batch is not None and any(self._missing.values()):
+            for record in self._read_records(self.batch):
                 self._explain(record, self.batch)
         self._next_batch()
-
-    def describe_record(self, record: LogRecord) -> tuple[object, ...]:
-        """Return what does not change when the cleaner writes the record's batch again."""
-        batch = self.batch
-        assert batch is not None
-        return (
-            record.key,
-            record.value,
-            record.timestamp,
-            record.sequence,
-            batch.partition_leader_epoch,
-            batch.producer_id,
-            batch.producer_epoch,
-            batch.is_transactional,
-            batch.is_control,
-        )
 
     def _explain(self, record: LogRecord, batch: Batch) -> None:
         if batch.is_control:
@@ -235,17 +222,15 @@ class _Replica:
         if marker.key != _ABORT_MARKER:
             self._missing[None] = missing | self._missing[None]
 
-    def note_difference(self, record: LogRecord) -> None:
-        assert self.batch is not None
-        batch = self.batch
+    def note_difference(self, entry: _Entry) -> None:
+        record, batch = entry
         row = (record.offset, record.timestamp, batch.partition_leader_epoch, batch.base_offset, batch.is_transactional)
         for column, value in zip(self._columns, row, strict=True):
             column.append(value)
 
-    def note_missing(self, record: LogRecord, other: _Replica) -> None:
-        other.note_difference(record)
-        batch = other.batch
-        assert batch is not None
+    def note_missing(self, entry: _Entry, other: _Replica) -> None:
+        other.note_difference(entry)
+        record, batch = entry
         if self.batch is None and record.offset >= self.end:
             self._after_end = self.end if self._after_end is None else self._after_end
         elif batch.is_control or record.key is None:

@@ -308,10 +308,7 @@ def find_frame(
     content_size = size - _MIN_BATCH_BYTES[2]
     if max_batch_bytes is None or content_size <= MAX_BATCH_BYTES or content_size <= max_batch_bytes:
         return Frame(start, size, offset, last_offset, magic, FrameState.WHOLE)
-    reason = (
-        f"this batch has more than {max(max_batch_bytes, MAX_BATCH_BYTES)} bytes; to read it, raise --max-batch-bytes "
-        "(max_batch_bytes in Python and Spark)"
-    )
+    reason = f"this batch has more than {max(max_batch_bytes, MAX_BATCH_BYTES)} bytes"
     return Frame(start, size, offset, last_offset, magic, FrameState.TOO_LARGE, reason)
 
 

@@ -22,7 +22,7 @@ Source: ConsumerGroup….json (4.3.1); GroupCoordinatorRecordHelpers.java; Group
 
 from __future__ import annotations
 
-from kafkagroups.records.structs import Message, Struct, array_of, field
+from kafkagroups.records.structs import Message, Struct, field
 from kafkagroups.records.wire import BYTES, INT8, INT32, INT64, STRING, UUID, Array
 
 
@@ -70,7 +70,7 @@ class TopicMetadata(Message, flexible="0+"):
     topic_id: str = field(UUID, "the topic's id")
     topic_name: str = field(STRING, "the topic's name")
     num_partitions: int = field(INT32, "how many partitions the topic has")
-    partition_metadata: tuple[PartitionMetadata, ...] = field(array_of(PartitionMetadata), "its partitions")
+    partition_metadata: tuple[PartitionMetadata, ...] = field(PartitionMetadata, "its partitions")
 
 
 class ConsumerGroupPartitionMetadataValue(Message, flexible="0+"):
@@ -81,7 +81,7 @@ class ConsumerGroupPartitionMetadataValue(Message, flexible="0+"):
     has no other record of type 4 for the group.
     """
 
-    topics: tuple[TopicMetadata, ...] = field(array_of(TopicMetadata), "the topics that the group reads")
+    topics: tuple[TopicMetadata, ...] = field(TopicMetadata, "the topics that the group reads")
 
 
 class ClassicProtocol(Message, flexible="0+"):
@@ -95,9 +95,7 @@ class ClassicMemberMetadata(Message, flexible="0+"):
     """Data from the JoinGroup request of a member that still uses the classic protocol."""
 
     session_timeout_ms: int = field(INT32, "ms without a heartbeat until the member is removed")
-    supported_protocols: tuple[ClassicProtocol, ...] = field(
-        array_of(ClassicProtocol), "the assignors that the member offers"
-    )
+    supported_protocols: tuple[ClassicProtocol, ...] = field(ClassicProtocol, "the assignors that the member offers")
 
 
 class ConsumerGroupMemberMetadataValue(Message, flexible="0+"):
@@ -154,9 +152,7 @@ class ConsumerGroupTargetAssignmentMemberValue(Message, flexible="0+"):
     Since 3.7. The record is written for each member whose target changed. A tombstone means that the member left.
     """
 
-    topic_partitions: tuple[TopicPartition, ...] = field(
-        array_of(TopicPartition), "the partitions that the member should have"
-    )
+    topic_partitions: tuple[TopicPartition, ...] = field(TopicPartition, "the partitions that the member should have")
 
 
 class TopicPartitions(TopicPartition, flexible="0+"):
@@ -180,11 +176,9 @@ class ConsumerGroupCurrentMemberAssignmentValue(MemberEpochs, flexible="0+"):
     """
 
     state: int = field(INT8, "0 stable, 1 has to give partitions back, 2 waits for partitions of others")
-    assigned_partitions: tuple[TopicPartitions, ...] = field(
-        array_of(TopicPartitions), "the partitions that the member has"
-    )
+    assigned_partitions: tuple[TopicPartitions, ...] = field(TopicPartitions, "the partitions that the member has")
     partitions_pending_revocation: tuple[TopicPartitions, ...] = field(
-        array_of(TopicPartitions), "the partitions that the member has to give back"
+        TopicPartitions, "the partitions that the member has to give back"
     )
 
 

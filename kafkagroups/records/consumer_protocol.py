@@ -17,7 +17,7 @@ import struct
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from kafkagroups.errors import InvalidRecord, UsageError
-from kafkagroups.records.structs import Message, array_of, field, read_message, write_message
+from kafkagroups.records.structs import Message, field, read_message, write_message
 from kafkagroups.records.wire import BYTES, INT16, INT32, STRING, Array
 
 HIGHEST_VERSION = 3
@@ -42,7 +42,7 @@ class ConsumerProtocolSubscription(Message):
         BYTES, "bytes for the client's assignor, the code that computes assignments", default=None
     )
     owned_partitions: tuple[TopicAndPartitions, ...] = field(
-        array_of(TopicAndPartitions), "the partitions that the member has when it joins again", versions="1+"
+        TopicAndPartitions, "the partitions that the member has when it joins again", versions="1+"
     )
     generation_id: int = field(
         INT32, "the generation in which the member got these partitions", versions="2+", default=-1
@@ -54,7 +54,7 @@ class ConsumerProtocolAssignment(Message):
     """The partitions that the leader assigned to a member."""
 
     assigned_partitions: tuple[TopicAndPartitions, ...] = field(
-        array_of(TopicAndPartitions), "the partitions that the member may read"
+        TopicAndPartitions, "the partitions that the member may read"
     )
     user_data: bytes | None = field(BYTES, "bytes of the client's assignor", default=None)
 

@@ -14,7 +14,7 @@ Source (4.3.1): GroupMetadataKey.json; GroupMetadataValue.json.
 
 from __future__ import annotations
 
-from kafkagroups.records.structs import Message, array_of, field
+from kafkagroups.records.structs import Message, field
 from kafkagroups.records.wire import BYTES, INT32, INT64, STRING
 
 
@@ -61,4 +61,4 @@ class GroupMetadataValue(Message, flexible="4+"):
     current_state_timestamp: int = field(
         INT64, "when the group entered its state, ms since 1970", versions="2+", default=-1
     )
-    members: tuple[MemberMetadata, ...] = field(array_of(MemberMetadata), "the members of this generation")
+    members: tuple[MemberMetadata, ...] = field(MemberMetadata, "the members of this generation")

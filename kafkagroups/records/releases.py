@@ -105,10 +105,9 @@ def parse_release(text: str) -> Version:
     """
     if not isinstance(text, str):
         raise UsageError(f'a Kafka release is a text such as "4.3.1", not {text!r}')
-    if SHORT_NAMES.get(text, text) in NEWEST_PATCHES or is_newer(text):
-        return _parse_numbers(text)
     feature, _, patch = text.rpartition(".")
-    if patch in map(str, range(NEWEST_PATCHES.get(feature, -1) + 1)):
+    is_patch = patch in map(str, range(NEWEST_PATCHES.get(feature, -1) + 1))
+    if is_patch or SHORT_NAMES.get(text, text) in NEWEST_PATCHES or is_newer(text):
         return _parse_numbers(text)
     raise UsageError(f"{text!r} is not a Kafka release; expected one from 0.8.2.0 to 4.4.0, such as 3.9.2 or 4.3")
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from kafkagroups.records import consumer_group
 from kafkagroups.records.consumer_group import MemberEpochs, TopicPartition
-from kafkagroups.records.structs import Message, array_of, field
+from kafkagroups.records.structs import Message, field
 from kafkagroups.records.wire import INT8, INT32, INT64, STRING, UUID, Array
 
 
@@ -71,9 +71,7 @@ class ShareGroupCurrentMemberAssignmentValue(MemberEpochs, flexible="0+"):
     """
 
     state: int = field(INT8, "0 stable")
-    assigned_partitions: tuple[TopicPartition, ...] = field(
-        array_of(TopicPartition), "the partitions that the member has"
-    )
+    assigned_partitions: tuple[TopicPartition, ...] = field(TopicPartition, "the partitions that the member has")
 
 
 class TopicInfo(Message, flexible="0+"):
@@ -99,9 +97,7 @@ class ShareGroupStatePartitionMetadataValue(Message, flexible="0+"):
     """
 
     initializing_topics: tuple[TopicPartitionsInfo, ...] = field(
-        array_of(TopicPartitionsInfo), "partitions whose state is being created", since="4.1"
+        TopicPartitionsInfo, "partitions whose state is being created", since="4.1"
     )
-    initialized_topics: tuple[TopicPartitionsInfo, ...] = field(
-        array_of(TopicPartitionsInfo), "partitions whose state exists"
-    )
-    deleting_topics: tuple[TopicInfo, ...] = field(array_of(TopicInfo), "topics whose state is being deleted")
+    initialized_topics: tuple[TopicPartitionsInfo, ...] = field(TopicPartitionsInfo, "partitions whose state exists")
+    deleting_topics: tuple[TopicInfo, ...] = field(TopicInfo, "topics whose state is being deleted")

@@ -30,7 +30,7 @@ from kafkagroups.errors import Deviation, InvalidRecord, join_path
 from kafkagroups.records import serde
 from kafkagroups.records.releases import AFTER_ALL_VERSIONS, DEFAULT_DIALECT, Dialect
 from kafkagroups.records.serde import RECORD_TYPES, Record, decode_key
-from kafkagroups.records.structs import TAG_LIMIT, FieldSpec, Message, Struct, field_specs, make_format, present_fields
+from kafkagroups.records.structs import TAG_LIMIT, FieldSpec, Message, Struct, make_format, present_fields
 from kafkagroups.records.wire import Array, Sized, String, Wire, encode_utf8, read_uvarint, uvarint_bytes
 
 _INT16 = struct.Struct(">h")
@@ -127,7 +127,7 @@ class _Spans:
 
     def add_struct(self, cls: type[Message], path: str) -> None:
         fields = present_fields(cls, self.form)
-        for spec in field_specs(cls):
+        for spec in cls.specs:
             if spec.tag is None and spec.is_in(self.form):
                 self.add_field(spec.wire, spec.nullable, path + spec.json_name, spec.doc)
         if self.form.flexible:

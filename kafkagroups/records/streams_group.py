@@ -13,7 +13,7 @@ StreamsCoordinatorRecordHelpers.java.
 from __future__ import annotations
 
 from kafkagroups.records.consumer_group import ConsumerGroupTargetAssignmentMetadataValue, MemberEpochs
-from kafkagroups.records.structs import Message, Struct, array_of, field
+from kafkagroups.records.structs import Message, Struct, field
 from kafkagroups.records.wire import INT8, INT16, INT32, INT64, STRING, UINT16, Array
 
 
@@ -38,7 +38,7 @@ class StreamsGroupMetadataValue(Message, flexible="0+"):
         INT32, "epoch of the topology whose topics exist", tag=0, default=-1, since="4.2"
     )
     last_assignment_configs: tuple[LastAssignmentConfig, ...] | None = field(
-        array_of(LastAssignmentConfig), "the assignor's settings", tag=1, since="4.2"
+        LastAssignmentConfig, "the assignor's settings", tag=1, since="4.2"
     )
     stored_description_topology_epoch: int = field(
         INT32, "epoch of the topology whose description is stored", tag=2, default=-1, since="4.4"
@@ -79,7 +79,7 @@ class StreamsGroupMemberMetadataValue(Message, flexible="0+"):
     user_endpoint: Endpoint | None = field(
         Struct(Endpoint), "where the member answers queries; null = nowhere", default=None
     )
-    client_tags: tuple[KeyValue, ...] = field(array_of(KeyValue), "tags for rack aware assignment")
+    client_tags: tuple[KeyValue, ...] = field(KeyValue, "tags for rack aware assignment")
 
 
 class StreamsGroupTargetAssignmentMetadataValue(ConsumerGroupTargetAssignmentMetadataValue, flexible="0+"):
@@ -103,9 +103,9 @@ class StreamsGroupTargetAssignmentMemberValue(Message, flexible="0+"):
     The record is written when these tasks change. A tombstone means that the member left.
     """
 
-    active_tasks: tuple[TargetTaskIds, ...] = field(array_of(TargetTaskIds), "tasks that the member runs")
-    standby_tasks: tuple[TargetTaskIds, ...] = field(array_of(TargetTaskIds), "tasks whose state the member copies")
-    warmup_tasks: tuple[TargetTaskIds, ...] = field(array_of(TargetTaskIds), "tasks that the member prepares to run")
+    active_tasks: tuple[TargetTaskIds, ...] = field(TargetTaskIds, "tasks that the member runs")
+    standby_tasks: tuple[TargetTaskIds, ...] = field(TargetTaskIds, "tasks whose state the member copies")
+    warmup_tasks: tuple[TargetTaskIds, ...] = field(TargetTaskIds, "tasks that the member prepares to run")
 
 
 class TaskIds(TargetTaskIds, flexible="0+"):
@@ -127,17 +127,17 @@ class StreamsGroupCurrentMemberAssignmentValue(MemberEpochs, flexible="0+"):
     """
 
     state: int = field(INT8, "1 stable, 2 has to give tasks back, 3 waits for tasks of others")
-    active_tasks: tuple[TaskIds, ...] = field(array_of(TaskIds), "tasks that the member runs")
-    standby_tasks: tuple[TaskIds, ...] = field(array_of(TaskIds), "tasks whose state the member copies")
-    warmup_tasks: tuple[TaskIds, ...] = field(array_of(TaskIds), "tasks that the member prepares to run")
+    active_tasks: tuple[TaskIds, ...] = field(TaskIds, "tasks that the member runs")
+    standby_tasks: tuple[TaskIds, ...] = field(TaskIds, "tasks whose state the member copies")
+    warmup_tasks: tuple[TaskIds, ...] = field(TaskIds, "tasks that the member prepares to run")
     active_tasks_pending_revocation: tuple[TaskIds, ...] = field(
-        array_of(TaskIds), "active tasks that the member has to give back"
+        TaskIds, "active tasks that the member has to give back"
     )
     standby_tasks_pending_revocation: tuple[TaskIds, ...] = field(
-        array_of(TaskIds), "standby tasks that the member has to give back"
+        TaskIds, "standby tasks that the member has to give back"
     )
     warmup_tasks_pending_revocation: tuple[TaskIds, ...] = field(
-        array_of(TaskIds), "warm-up tasks that the member has to give back"
+        TaskIds, "warm-up tasks that the member has to give back"
     )
 
 
@@ -154,7 +154,7 @@ class TopicInfo(Message, flexible="0+"):
     name: str = field(STRING, "an internal topic of the application")
     partitions: int = field(INT32, "how many partitions the topic should have; 0 = as many as its source")
     replication_factor: int = field(INT16, "how many replicas; 0 = the broker's default")
-    topic_configs: tuple[TopicConfig, ...] = field(array_of(TopicConfig), "its settings")
+    topic_configs: tuple[TopicConfig, ...] = field(TopicConfig, "its settings")
 
 
 class CopartitionGroup(Message, flexible="0+"):
@@ -174,11 +174,11 @@ class Subtopology(Message, flexible="0+"):
     subtopology_id: str = field(STRING, "a connected part of the topology")
     source_topics: tuple[str, ...] = field(Array(STRING), "the topics that it reads")
     source_topic_regex: tuple[str, ...] = field(Array(STRING), "the patterns of topics that it reads")
-    state_changelog_topics: tuple[TopicInfo, ...] = field(array_of(TopicInfo), "topics that store its state")
+    state_changelog_topics: tuple[TopicInfo, ...] = field(TopicInfo, "topics that store its state")
     repartition_sink_topics: tuple[str, ...] = field(Array(STRING), "repartition topics that it writes")
-    repartition_source_topics: tuple[TopicInfo, ...] = field(array_of(TopicInfo), "repartition topics that it reads")
+    repartition_source_topics: tuple[TopicInfo, ...] = field(TopicInfo, "repartition topics that it reads")
     copartition_groups: tuple[CopartitionGroup, ...] = field(
-        array_of(CopartitionGroup), "which of its topics need the same number of partitions"
+        CopartitionGroup, "which of its topics need the same number of partitions"
     )
 
 
@@ -189,4 +189,4 @@ class StreamsGroupTopologyValue(Message, flexible="0+"):
     """
 
     epoch: int = field(INT32, "counts the topologies of the application")
-    subtopologies: tuple[Subtopology, ...] = field(array_of(Subtopology), "its parts")
+    subtopologies: tuple[Subtopology, ...] = field(Subtopology, "its parts")

@@ -65,7 +65,7 @@ class FieldSpec(NamedTuple):
 
 
 def field(
-    wire: Wire,
+    wire: Wire | type[Message],
     doc: str,
     *,
     versions: str = "0+",
@@ -75,6 +75,7 @@ def field(
 ) -> Any:
     """Declare a field of a message. If its annotation ends with `| None`, the field can be null.
 
+    `wire` is its type in the bytes; the class of a message stands for an array of such messages.
     `versions` are the message versions that have the field, such as "3+" or "1", and `since` is the first Kafka
     version that has it. Without `default`, the field has the default of its wire type.
 
@@ -83,6 +84,7 @@ def field(
 
     `doc` says in a few words what the field means; `annotate` (spans.py) shows this text.
     """
+    wire = wire if isinstance(wire, Wire) else Array(Struct(wire))
     first_version = (0,) if since is None else parse_release(since)
     value = wire.default if default is ... else default
     return FieldSpec("", "", wire, parse_versions(versions), False, value, tag, first_version, doc)
@@ -97,19 +99,14 @@ def parse_versions(text: str) -> range:
     return range(int(text), int(text) + 1)
 
 
-class Declaration(NamedTuple):
-    flexible_versions: range
-    specs: tuple[FieldSpec, ...]
-
-
-_declaration_by_class: dict[type[Message], Declaration] = {}
-
-
 class MessageType(msgspec.StructMeta):
     """The type of a message class, which gives each declared field the default that its declaration names.
 
     `flexible` are the message versions with compact lengths and tagged fields, such as "4+". "none" means no version.
     """
+
+    flexible_versions: range
+    specs: tuple[FieldSpec, ...]
 
     def __new__(
         mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], flexible: str = "none", **options: Any
@@ -123,8 +120,9 @@ class MessageType(msgspec.StructMeta):
         ]
         defaults = {spec.name: spec.default for spec in own}
         cls: Any = super().__new__(mcls, name, bases, namespace | defaults, **options)
-        inherited = [spec for base in bases if isinstance(base, MessageType) for spec in field_specs(base)]
-        _declaration_by_class[cls] = Declaration(parse_versions(flexible), (*inherited, *own))
+        inherited = [spec for base in bases if isinstance(base, MessageType) for spec in base.specs]
+        cls.specs = (*inherited, *own)
+        cls.flexible_versions = parse_versions(flexible)
         return cls
 
 
@@ -138,15 +136,11 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False, metaclass=Mes
     unknown_tagged_fields: tuple[TaggedField, ...] = ()
 
     def __repr__(self) -> str:
-        values = (f"{spec.name}={getattr(self, spec.name)!r}" for spec in field_specs(type(self)))
+        values = (f"{spec.name}={getattr(self, spec.name)!r}" for spec in type(self).specs)
         return f"{type(self).__name__}({', '.join(values)})"
 
 
 M = TypeVar("M", bound=Message)
-
-
-def field_specs(cls: type) -> tuple[FieldSpec, ...]:
-    return _declaration_by_class[cls].specs
 
 
 def camel_case(name: str) -> str:
@@ -157,7 +151,7 @@ def camel_case(name: str) -> str:
 def make_format(
     cls: type[Message], version: int, kafka: Version = AFTER_ALL_VERSIONS, newest_version: int = LARGEST_VERSION
 ) -> MessageFormat:
-    return _make_format(version, version in _declaration_by_class[cls].flexible_versions, kafka, newest_version)
+    return _make_format(version, version in cls.flexible_versions, kafka, newest_version)
 
 
 _make_format = cache(MessageFormat)
@@ -165,7 +159,7 @@ _make_format = cache(MessageFormat)
 
 @cache
 def present_fields(cls: type[Message], form: MessageFormat) -> PresentFields:
-    present = [spec for spec in field_specs(cls) if spec.is_in(form)]
+    present = [spec for spec in cls.specs if spec.is_in(form)]
     tagged = {spec.tag: spec for spec in present if spec.tag is not None}
     untagged = [(spec.name, spec.json_name, spec.wire.read, spec.nullable) for spec in present if spec.tag is None]
     return PresentFields(present, untagged, tagged)
@@ -222,7 +216,7 @@ def from_json(
 
 
 def has_structs(value: Message, ignored_classes: tuple[type[Message], ...] = ()) -> bool:
-    contents = [getattr(value, spec.name) for spec in field_specs(type(value))]
+    contents = [getattr(value, spec.name) for spec in type(value).specs]
     elements = [element for content in contents for element in (content if isinstance(content, tuple) else (content,))]
     return any(isinstance(element, Message) and not isinstance(element, ignored_classes) for element in elements)
 
@@ -365,7 +359,7 @@ class Struct(Wire):
                 return
         if not isinstance(value, self.cls):
             raise UsageError(f"expected a {self.name}, found {value!r}")
-        for spec in field_specs(self.cls):
+        for spec in self.cls.specs:
             if spec.is_unknown_to(form) and getattr(value, spec.name) != spec.default:
                 raise _make_unknown_field_error(spec, form)
         fields = present_fields(self.cls, form)
@@ -396,7 +390,7 @@ class Struct(Wire):
         if not isinstance(value, dict):
             raise UsageError(f"expected an object with the fields of {self.name}, found {value!r}")
         values: dict[str, Any] = {}
-        for spec in field_specs(self.cls):
+        for spec in self.cls.specs:
             is_unknown = spec.is_unknown_to(form)
             if not is_unknown and not spec.is_in(form):
                 continue  # Kafka's writers leave out a field that this version does not have.
@@ -416,7 +410,3 @@ class Struct(Wire):
         if "_unknownTaggedFields" in value:
             values["unknown_tagged_fields"] = _tags_from_json(value["_unknownTaggedFields"])
         return self.cls(**values)
-
-
-def array_of(cls: type[Message]) -> Array:
-    return Array(Struct(cls))

@@ -36,7 +36,6 @@ from kafkagroups.helpers import MAX_INT64, MIN_INT64
 from kafkagroups.records.releases import TOO_MANY_ELEMENTS
 
 JAVA_ERROR_HANDLER = "kafkagroups.java"
-_LONE_SURROGATE_HANDLER = "kafkagroups.half"
 
 
 def _replace_as_java(error: UnicodeError) -> tuple[str, int]:
@@ -68,16 +67,8 @@ def encode_utf8(text: str) -> bytes:
     except UnicodeEncodeError:
         # A Python text can contain both surrogates of a pair as two characters. In Java, they are one character. The
         # detour through UTF-16 joins the two surrogates, and only surrogates without a pair become "?".
-        return text.encode("utf-16-be", "surrogatepass").decode("utf-16-be", _LONE_SURROGATE_HANDLER).encode()
-
-
-def _replace_lone_surrogate(error: UnicodeError) -> tuple[str, int]:
-    if not isinstance(error, UnicodeDecodeError):
-        raise error
-    return "?", error.start + 2
-
-
-codecs.register_error(_LONE_SURROGATE_HANDLER, _replace_lone_surrogate)
+        joined = text.encode("utf-16-be", "surrogatepass").decode("utf-16-be", "surrogatepass")
+        return joined.encode("utf-8", "replace")
 
 
 def java_hash(text: str) -> int:

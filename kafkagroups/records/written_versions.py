@@ -18,7 +18,7 @@ from kafkagroups.errors import UsageError
 from kafkagroups.records import releases
 from kafkagroups.records.releases import AFTER_ALL_VERSIONS, EVERY_VERSION, Version, VersionRange
 from kafkagroups.records.serde import RECORD_TYPES, Record, UnknownContent
-from kafkagroups.records.structs import Message, field_specs
+from kafkagroups.records.structs import Message
 from kafkagroups.records.wire import UUID, Array
 
 TRANSACTIONAL_TOPIC_IDS_SINCE: Version = (4, 4)
@@ -60,8 +60,7 @@ def _writers_of_value(
 
 def _find_first_version(message: Message) -> Version:
     first_version: Version = (0,)
-    cls: Any = type(message)  # mypy does not accept dataclass types as hashable.
-    for spec in field_specs(cls):
+    for spec in type(message).specs:
         value = getattr(message, spec.name)
         if value != spec.default:
             first_version = max(first_version, spec.since)

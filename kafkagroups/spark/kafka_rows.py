@@ -180,7 +180,17 @@ def _select(rows: DataFrame) -> DataFrame:
     )
 
 
-class RowTables:
+class LoadedTables:
+    """The tables that a load has, as DataFrames."""
+
+    offsets = cached_property(lambda self: self._table("offsets"))
+    pending = cached_property(lambda self: self._table("pending"))
+    groups = cached_property(lambda self: self._table("groups"))
+    members = cached_property(lambda self: self._table("members"))
+    partitions = cached_property(lambda self: self._table("partitions"))
+
+
+class RowTables(LoadedTables):
     """The tables of a topic that is given as rows.
 
     Attributes
@@ -212,10 +222,6 @@ class RowTables:
         self._is_stream = rows.isStreaming
         self._is_one_group = is_one_group
 
-    pending = cached_property(lambda self: self._table("pending"))
-    groups = cached_property(lambda self: self._table("groups"))
-    members = cached_property(lambda self: self._table("members"))
-    partitions = cached_property(lambda self: self._table("partitions"))
     records = cached_property(lambda self: decode(self._given_rows))
     _named = cached_property(lambda self: _decode_rows(self._rows, with_json=False))
 

@@ -18,7 +18,7 @@ from kafkagroups.loading.columns import Column, arrow_schema, columns_of, parse_
 from kafkagroups.loading.load import ENGINES
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.folders import local_path
-from kafkagroups.topic import Topic
+from kafkagroups.topic import Rules, Topic
 
 FORMAT = "consumer_offsets"
 """The name of the data source."""
@@ -130,15 +130,7 @@ class Options:
 
     @property
     def topic(self) -> Topic:
-        return Topic(
-            "",
-            self.coordinator,
-            self.kafka,
-            partitions=self.partitions,
-            engine=self.engine,
-            past_damage=self.past_damage,
-            max_batch_bytes=self.max_batch_bytes,
-        )
+        return Topic("", **{name: value for name, value in vars(self).items() if name in Rules.__optional_keys__})
 
     @property
     def selected_columns(self) -> tuple[Column, ...]:

@@ -30,7 +30,7 @@ from kafkagroups.loading.rows import TABLES, WrittenTables, read_table
 from kafkagroups.log.folders import local_path
 from kafkagroups.log.segments import Log, Stop
 from kafkagroups.records.releases import DEFAULT_DIALECT, Dialect
-from kafkagroups.spark.kafka_rows import RowTables
+from kafkagroups.spark.kafka_rows import LoadedTables, RowTables
 from kafkagroups.spark.session import prepare, register, session as get_session
 from kafkagroups.spark.tasks import FoundInLog, open_topic, run_for_each_log, task_errors
 from kafkagroups.topic import Limits, Rules, Topic, read_topic_table
@@ -38,6 +38,8 @@ from kafkagroups.topic import Limits, Rules, Topic, read_topic_table
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_RULES = Rules.__optional_keys__ - {"threads"}
+"""The rules of a topic that are options of the data source, too."""
 TIMESTAMP_SETTING = "spark.sql.parquet.outputTimestampType"
 
 
@@ -85,13 +87,10 @@ def load(
     """
     if not isinstance(path, str | Path):
         return RowTables(path, Topic("", coordinator, kafka, **rules))
-    topic = open_topic(Topic(path, coordinator, kafka, **rules))
-    session = session or get_session()
-    register(session)
-    return Tables(session, topic, fail_on_damage=fail_on_damage)
+    return Tables(Topic(path, coordinator, kafka, **rules), session, fail_on_damage=fail_on_damage)
 
 
-class Tables:
+class Tables(LoadedTables):
     """The tables of a topic as DataFrames: offsets, pending, groups, members, partitions, records and fates.
 
     Attributes
@@ -107,17 +106,14 @@ class Tables:
     the log, except for the new coordinator with ``partitions``.
     """
 
-    def __init__(self, session: SparkSession, topic: OpenTopic, *, fail_on_damage: bool | None) -> None:
-        self.session = session
-        self._topic = topic
+    def __init__(self, topic: Topic, session: SparkSession | None, *, fail_on_damage: bool | None) -> None:
+        self._topic = open_topic(topic)
+        self._rules = {name: value for name, value in vars(topic).items() if name in _RULES and value is not None}
         self._fails = fail_on_damage
-        self._logs = topic.logs
+        self._logs = self._topic.logs
+        self.session = session or get_session()
+        register(self.session)
 
-    offsets = cached_property(lambda self: self._table("offsets"))
-    pending = cached_property(lambda self: self._table("pending"))
-    groups = cached_property(lambda self: self._table("groups"))
-    members = cached_property(lambda self: self._table("members"))
-    partitions = cached_property(lambda self: self._table("partitions"))
     fates = cached_property(lambda self: self._table("fates"))
 
     @cached_property
@@ -163,20 +159,9 @@ class Tables:
         return shared_logs, replace(topic, path="", logs=shared_logs).load(whole=whole)
 
     def _read(self, table: str, logs: Sequence[Log]) -> DataFrame:
-        topic = self._topic
-        options: dict[str, bool | int | str] = {
-            "table": table,
-            "coordinator": topic.dialect.coordinator,
-            "kafka": topic.dialect.kafka,
-            "engine": topic.engine,
-            "failOnDamage": bool(self._fails),
-            "max_batch_bytes": logs[0].max_batch_bytes,
-            "past_damage": logs[0].skips_damage,
-            "cwd": logs[0].folder,
-        }
-        if topic.partitions:
-            options["partitions"] = topic.partitions
-        return self.session.read.format("consumer_offsets").options(**options).load([log.path for log in logs])
+        reader = self.session.read.format("consumer_offsets").options(**self._rules)
+        reader = reader.option("table", table).option("failOnDamage", bool(self._fails)).option("cwd", logs[0].folder)
+        return reader.load([log.path for log in logs])
 
 
 def load_groups(
@@ -220,7 +205,6 @@ def load_groups(
         As in :func:`load`.
     """
     topic = open_topic(Topic(path, coordinator, kafka, **rules), Stop(until, until_time))
-    topic.check_stop()
     session = session or get_session(master)
     register(session)
 
@@ -427,7 +411,6 @@ def explain(
             raise UsageError("rows have no place to stop at: select the rows before it")
         return _explain_rows(RowTables(path, Topic("", **rules)), group, question)
     source = open_topic(Topic(path, **rules), Stop(until, until_time))
-    source.check_stop()
     session = session or get_session(master)
     prepare(session)
 

@@ -139,12 +139,8 @@ def _build_generation(batch_type: int, settings: Settings) -> GroupMetadataValue
             client_host="/127.0.0.1",
             rebalance_timeout=300_000,
             session_timeout=1_800_000,
-            subscription=consumer_protocol.encode_versioned(
-                consumer_protocol.VersionedMessage(version=3, message=subscription)
-            ),
-            assignment=consumer_protocol.encode_versioned(
-                consumer_protocol.VersionedMessage(version=3, message=assignment)
-            ),
+            subscription=consumer_protocol.encode_versioned(consumer_protocol.VersionedMessage(3, subscription)),
+            assignment=consumer_protocol.encode_versioned(consumer_protocol.VersionedMessage(3, assignment)),
         )
         members.append(member)
     leader, protocol = (members[0].member_id, "range") if members else (None, None)

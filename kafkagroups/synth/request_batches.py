@@ -145,28 +145,14 @@ REQUEST = np.dtype([("group", "i4"), ("first_key", "i4"), ("width", "i2"), ("bat
     batch_type    the type of the batch
     marker        COMMIT_MARKER, ABORT_MARKER or NO_MARKER; 0 for a request without a transaction
 """
-EVENT = np.dtype(
-    [
-        ("base_offset", "i8"),
-        ("time", "i8"),
-        ("producer", "i8"),
-        ("group", "i4"),
-        ("first_key", "i4"),
-        ("generation", "i4"),
-        ("width", "i2"),
-        ("batch_type", "i1"),
-    ]
-)
-"""The numpy type of an event.
+EVENT = np.dtype([*REQUEST.descr, ("generation", "i4"), ("base_offset", "i8"), ("time", "i8"), ("producer", "i8")])
+"""The numpy type of an event: the fields of a request (`marker` is that of the request, also in the event of a marker),
+and
 
+    generation    the generation or epoch of the group
     base_offset   the offset of the first record; files.py sets it
     time          ms since the first request
     producer      the producer id of the transaction; unused if the batch is not in a transaction
-    group         the number of the group
-    first_key     the key of the first record; the other records have the following keys, and key 0 follows the last key
-    generation    the generation or epoch of the group
-    width         the width of the batch
-    batch_type    one of the constants above
 """
 _FIRST_PRODUCER_ID = 1_000
 """The producer id of the first group."""
@@ -314,7 +300,7 @@ def _cut_requests(settings: Settings, requests: Array, record_count: int) -> Arr
 def build_events(settings: Settings, request_times: Array, requests: Array, partition: int) -> Array:
     events = np.zeros(len(requests), EVENT)
     events["time"] = request_times
-    for column in ("group", "first_key", "width", "batch_type"):
+    for column in REQUEST.names or ():
         events[column] = requests[column]
     _number_generations(events)
     # No two requests have the same time, so each hanging transaction has its own producer id.
@@ -324,7 +310,7 @@ def build_events(settings: Settings, request_times: Array, requests: Array, part
     marker_indexes = np.flatnonzero(_has_marker(requests))
     random = np.random.default_rng([settings.seed, _MARKER_TIMES_SEED, partition])
     markers = events[marker_indexes]
-    markers["batch_type"] = requests["marker"][marker_indexes]
+    markers["batch_type"] = markers["marker"]
     markers["width"] = 1
     end_times = request_times[marker_indexes] + random.integers(_MAX_TXN_MS, size=len(marker_indexes))
     next_times = _find_next_times(request_times, requests["group"])[marker_indexes]

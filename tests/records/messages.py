@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import kafkagroups as kg
 from kafkagroups.records.serde import RECORD_TYPES
-from kafkagroups.records.structs import Message, Struct, TaggedField, field_specs, make_format
+from kafkagroups.records.structs import Message, Struct, TaggedField, make_format
 from kafkagroups.records.wire import Array, Bytes, Int, String, Uuid, uuid_text
 
 READERS = [
@@ -47,7 +47,7 @@ def filled(cls, version, rules, size=1):
     Arrays inside arrays have one element, so that the message stays small.
     """
     form = make_format(cls, version, rules.version)
-    fields = {spec.name: _full(spec.wire, form, rules, size) for spec in field_specs(cls) if spec.is_in(form)}
+    fields = {spec.name: _full(spec.wire, form, rules, size) for spec in cls.specs if spec.is_in(form)}
     return cls(**fields, unknown_tagged_fields=(TaggedField(99, b"unknown"),) if form.flexible else ())
 
 
@@ -76,7 +76,7 @@ def records(draw, rules, text=names):
 def messages(cls, version, kafka, text=names):
     """Return a strategy for the messages of this class and version that this Kafka version can write."""
     form = make_format(cls, version, kafka)
-    present = [spec for spec in field_specs(cls) if spec.is_in(form)]
+    present = [spec for spec in cls.specs if spec.is_in(form)]
     fields = {spec.name: _field(spec, form, text) for spec in present}
     if form.flexible:
         fields["unknown_tagged_fields"] = _unknown_tags({spec.tag for spec in present})
@@ -120,6 +120,6 @@ def with_strings(value, change):
     if isinstance(value, tuple):
         return tuple(with_strings(element, change) for element in value)
     if isinstance(value, Message):
-        content = {spec.name: with_strings(getattr(value, spec.name), change) for spec in field_specs(type(value))}
+        content = {spec.name: with_strings(getattr(value, spec.name), change) for spec in type(value).specs}
         return type(value)(**content, unknown_tagged_fields=value.unknown_tagged_fields)
     return value

@@ -10,7 +10,6 @@ from kafkagroups.records import consumer_protocol
 from kafkagroups.records.serde import RECORD_TYPES
 from kafkagroups.records.structs import (
     Struct,
-    field_specs,
     from_json as fields_from_json,
     make_format,
     to_json as fields_to_json,
@@ -223,10 +222,10 @@ def assert_declared(cls, versions):
     for version, schema in versions.items():
         form = make_format(cls, int(version), (4, 3, 1))
         assert form.flexible == schema["flexible"], cls
-        assert [described(spec, form) for spec in field_specs(cls) if spec.is_in(form)] == [
+        assert [described(spec, form) for spec in cls.specs if spec.is_in(form)] == [
             wanted(field) for field in schema["fields"] + schema.get("tagged_fields", [])
         ]
-        for spec in field_specs(cls):  # A field without versions is not in Kafka, or only a later Kafka has it.
+        for spec in cls.specs:  # A field without versions is not in Kafka, or only a later Kafka has it.
             assert spec.since > (4, 3, 1) or any(int(v) in spec.versions for v in versions), (cls, spec.name)
 
 
@@ -238,7 +237,7 @@ def described(spec, form):
 def wire(kind, form, nullable):
     """Return Kafka's name of a wire type, for a struct with its fields."""
     if isinstance(kind, Struct):
-        inner = [described(spec, form) for spec in field_specs(kind.cls) if spec.is_in(form)]
+        inner = [described(spec, form) for spec in kind.cls.specs if spec.is_in(form)]
         prefix = "(uvarint prefix)" if kind.is_tagged else "(int8 prefix)"
         return ("NULLABLE_STRUCT" + prefix if nullable else "STRUCT", inner)
     if isinstance(kind, Int | Uuid):

@@ -34,7 +34,7 @@ from kafkagroups.records.releases import (
     feature_releases,
 )
 from kafkagroups.records.serde import RECORD_TYPES, ControlType, RecordType
-from kafkagroups.records.structs import FieldSpec, Message, Struct, field_specs, make_format
+from kafkagroups.records.structs import FieldSpec, Message, Struct, make_format
 from kafkagroups.records.wire import LARGEST_VERSION, Array, Wire
 from kafkagroups.records.written_versions import WrittenValue, find_written_values
 
@@ -228,7 +228,7 @@ def _list_versions(record_type: RecordType) -> Iterator[tuple[str, str, str]]:
 def _make_field_table(cls: type[Message], highest_version: int, headers: tuple[str, ...] = FIELD_HEADERS) -> str:
     """Return the table of the fields of a message. `headers` are those of the columns that it has."""
     rows = []
-    for spec in field_specs(cls):
+    for spec in cls.specs:
         cells = {
             "field": f"`{spec.json_name}`",
             "type": _describe_type_of(spec),
@@ -268,7 +268,7 @@ def _find_structs(classes: Iterable[type[Message]]) -> Iterator[type[Message]]:
     seen: set[type[Message]] = set()
     waiting = list(classes)
     while waiting:
-        for spec in field_specs(waiting.pop(0)):
+        for spec in waiting.pop(0).specs:
             wire = spec.wire.element_type if isinstance(spec.wire, Array) else spec.wire
             if isinstance(wire, Struct) and wire.cls not in seen:
                 seen.add(wire.cls)

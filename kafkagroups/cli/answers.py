@@ -156,12 +156,15 @@ def print_gaps(gaps_by_partition: Mapping[int | None, list[Gap] | None]) -> None
             print_text(f"{name_partition(partition)} has a gap: {gap}.")
 
 
-def print_cut(args: Options, next_offsets: Mapping[int | None, int]) -> None:
-    if args.until is None and args.until_time is None:
+def print_cut(until: int | None, until_time: int | None, next_offsets: Mapping[int | None, int]) -> None:
+    if until is None and until_time is None:
         return
-    places = {partition: "" if partition is None else f" in partition {partition}" for partition in next_offsets}
-    offsets = ", ".join(f"{offset}{places[partition]}" for partition, offset in next_offsets.items())
-    print_text(f"The first offset after the cut is {offsets}.")
+    reason = "" if until_time is None else ": reading stops before the first batch with a later time"
+    print_text(f"The first offset after the cut is {', '.join(name_ends(next_offsets))}{reason}.")
+
+
+def name_ends(next_offsets: Mapping[int | None, int]) -> list[str]:
+    return [f"{end}{'' if number is None else f' in partition {number}'}" for number, end in next_offsets.items()]
 
 
 def describe_unknown_group(subject: str, group: str, topic: Topic, found: TopicPartitions) -> str:

@@ -64,8 +64,13 @@ def run(args: Options) -> int:
         topics = {"topic_partitions": b} if a == b else {"topic_partitions": b, "topic_partitions_a": a}
         return {**result.to_json(), **topics, **rules_to_json(result.a.kafka_rules)}
 
-    subject = tuple(answers.open_topics(args))
-    return answers.answer_each(args, compare, lambda *answer: print_comparison(answer[-1]), to_json, subjects=[subject])
+    def show(_args: Options, _topic: Topic, result: Replicas) -> None:
+        print_comparison(result)
+        answers.print_cut(
+            args.until, args.until_time, {number: each.next_offset for number, each in result.b.partitions.items()}
+        )
+
+    return answers.answer_each(args, compare, show, to_json, subjects=[tuple(answers.open_topics(args))])
 
 
 def describe_replicas(topics: Sequence[Topic]) -> str:
@@ -85,7 +90,8 @@ def describe_replicas(topics: Sequence[Topic]) -> str:
 def print_comparison(result: Replicas) -> None:
     sides = {"a": result.a, "b": result.b}
     for name, side in sides.items():
-        moment = ", the earlier moment" if name == "a" and result.of == "moments" else ""
+        ends = list_names(answers.name_ends({number: each.next_offset for number, each in side.partitions.items()}))
+        moment = f", the earlier moment, before offset {ends}" if name == "a" and result.of == "moments" else ""
         print_text(f"{name}: {side.path}{moment}, {side.coordinator} coordinator of Kafka {side.kafka}")
     changes = [each for number, found in result.changes.items() if number not in result.forks for each in found]
     for partition in result.forks:
@@ -205,7 +211,7 @@ def _describe_topic(change: Change, result: Replicas) -> str:
         return ""
     if fork := result.topic_forks.get(change.key):
         epochs = f"leader epoch {fork.epoch} on {fork.side}, and at most {fork.other} on {_OTHER[fork.side]}"
-        return f"; the topic forks, too: its record {fork.record} has {epochs}"
+        return f"; the topic forks, too, at record {fork.record} or before: it has {epochs}"
     is_new = -1 < change.older["leader_epoch"] < change.newer["leader_epoch"]
     return "; the topic has a new leader, too" if is_new else ""
 

@@ -174,7 +174,7 @@ class _Printer:
             for line in (*gap, *lines):
                 print_line(line)
         if not self.args.json:
-            answers.print_cut(self.args, {log.partition: next_offset})
+            answers.print_cut(self.args.until, self.args.until_time, {log.partition: next_offset})
         if notes.damage:
             self.errors.append(str(describe_rest(log, notes.damage, self.dialect)))
 

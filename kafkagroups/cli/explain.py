@@ -74,7 +74,9 @@ def _print_explanation(args: Options, topic: Topic, explanation: Explanation) ->
         print_text(f"{broker} fails to load {explanation.error}.")
     answers.print_topic_partitions(explanation.topic_partitions, explanation.coordinator, group)
     answers.print_gaps({number: loaded.gaps for number, loaded in explanation.partitions.items()})
-    answers.print_cut(args, {number: loaded.next_offset for number, loaded in explanation.partitions.items()})
+    answers.print_cut(
+        args.until, args.until_time, {number: loaded.next_offset for number, loaded in explanation.partitions.items()}
+    )
 
 
 def _print_history(explanation: Explanation, *, shows_all: bool) -> None:

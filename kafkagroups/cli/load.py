@@ -151,7 +151,9 @@ def _print_answer(args: Options, topic: Topic, groups: Groups) -> None:
     if args.group is not None and not (groups.groups or groups.orphans or groups.elsewhere):
         print_text(f"The coordinator has no group that matches {args.group!r}.")
     answers.print_gaps({number: loaded.gaps for number, loaded in partitions.items()})
-    answers.print_cut(args, {number: loaded.next_offset for number, loaded in partitions.items()})
+    answers.print_cut(
+        args.until, args.until_time, {number: loaded.next_offset for number, loaded in partitions.items()}
+    )
 
 
 def _list_cells(group_id: str, group: Mapping[str, Any]) -> tuple[object, ...]:

@@ -80,6 +80,7 @@ def _print_history(history: Timeline, args: argparse.Namespace) -> None:
     if not args.all and forward_count:
         storms = ", also of storms" if any(event.event == "storm" for event in history.events) else ""
         print_text(f"Not shown: {count_of(forward_count, 'routine event')}{storms}. --all shows them.")
+    answers.print_cut(None, args.until_time, history.next_offsets)
 
 
 def _print_positions(history: Timeline, *, shows_all: bool) -> None:

@@ -112,6 +112,8 @@ class Timeline(GroupHistory):
     expiry, memberless
         A line if offsets will expire although the group still commits, and one if the group never had a member, as far
         as the records say, or is an Empty share group.
+    next_offsets
+        The offset after the last one that was read, by the partitions with records of the group.
     """
 
     events: list[Event] = field(default_factory=list, repr=False)
@@ -121,6 +123,7 @@ class Timeline(GroupHistory):
     waiting: list[str] = field(default_factory=list, repr=False)
     expiry: str | None = None
     memberless: str | None = None
+    next_offsets: dict[int | None, int] = field(default_factory=dict, repr=False)
 
     def to_json(self) -> list[dict[str, Any]]:
         """Return the objects that `timeline --json` prints.
@@ -175,6 +178,7 @@ def build_timeline(topic: OpenTopic, group: str, question: Question, *, shows_al
     all_events: list[Event] = []
     for partition in sorted(group_log.steps, key=lambda number: -1 if number is None else number):
         history = build_history(group_log, partition, groups.partitions[partition], question.retention_ms)
+        timeline.next_offsets[partition] = groups.partitions[partition].next_offset
         _name_deleted_with(topic, group, history.events)
         events = add_storms(history.events)
         all_events += events if shows_all else _add_assignments(events)

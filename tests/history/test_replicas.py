@@ -96,7 +96,7 @@ def test_the_text_names_the_fork_of_two_replicas(run, replicas):
         (
             60,
             "lost: b is behind (record 1);",
-            "the topic forks, too: its record 59 has leader epoch 1 on b, and at most 0 on a",
+            "the topic forks, too, at record 59 or before: it has leader epoch 1 on b, and at most 0 on a",
         ),
         (95, "healed, now record 1 on b,", "the topic has a new leader, too"),
     ],
@@ -180,7 +180,7 @@ def test_a_fork_says_when_its_records_were_written_and_which_belong_to_transacti
         writer.append(encode(writer.next_offset, [("loyal-0", 60)], 0, **transactional))
     b = write("b", [(2, ("orders-0", 95))])
     text = say(a, b)
-    assert text == say(a, b, "--until-time", str(COMMIT_TIME))
+    assert text in say(a, b, "--until-time", str(COMMIT_TIME))
     assert "leader epoch 0, from 2026-11-21 10:16:40 UTC to 2026-11-21 10:16:40 UTC; 1 of them in transaction" in text
     assert "healed, now record" in text
     start = kg.load(LOG)["billing"].offsets[kg.TopicPartition("orders", 0)].offset

@@ -20,12 +20,12 @@ PACKAGE = ROOT / "kafkagroups"
 ENGINE = ROOT / "engine" / "src"
 CEILINGS = {
     "(top)": 498,
-    "cli": 2736,
+    "cli": 2747,
     "coordinator": 4981,
     "course": 6678,
     "engine": 2552,
     "groups": 1995,
-    "history": 4918,
+    "history": 4920,
     "html_report": 294,
     "kafka_tools": 399,
     "loading": 1947,

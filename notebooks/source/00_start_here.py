@@ -20,7 +20,7 @@
 #
 # ## Is your set-up right?
 #
-# This page is a notebook. Click the next cell and press **Shift + Enter** to run it. You can skip most code, but not the output. Each line must say `ok`. A line that does not tells you how to repair the problem.
+# This page is a notebook. Click the next cell and press **Shift + Enter** to run it. You can skip most code, but not the output. Each line must say `ok`. Any other line tells you how to repair a problem.
 
 # %%
 from kafkagroups.cli import doctor

@@ -144,7 +144,7 @@ with course.fold("moved", moved, sum(kg.partition_for(group, 50) != kg.partition
         print(f"{group:<12} of 50: {before:>2}   of 60: {after:>2}   {'stays' if before == after else 'other partition'}")
 
 # %% [markdown]
-# A group stays only if its hash has the same remainder for 50 and for 60. `billing` gets another partition, because 109829509 % 50 is 9 and 109829509 % 60 is 49. The two remainders are equal only for the hashes 0 to 49, 300 to 349, 600 to 649 and so on, so one hash in six keeps its partition.
+# A group stays only if its hash has the same remainder for 50 and for 60. `billing` gets another partition, because 109829509 % 50 is 9 and 109829509 % 60 is 49. Only one hash in six has equal remainders, so five of six groups get another partition.
 #
 # ## What a broker answers after that
 #
@@ -280,10 +280,10 @@ print_offsets("3.9.2", "classic")
 # 2. Restart all brokers.
 # 3. Set the offsets that you noted, and start the consumers.
 #
-# If some or all brokers have restarted, a group whose consumers kept running has an old offset in the old partition, and a new offset in the new partition. You choose:
+# If some or all brokers have restarted, consumers that kept running found no offset in the new partition. They began where `auto.offset.reset` says, and have committed new offsets there. The old offset is still in the old partition. You choose:
 #
 # - **Set the old offset**: the group repeats everything since the restart.
-# - **Keep the new offset**: nothing is repeated. But if the consumers started with `latest`, the records that they skipped are never processed.
+# - **Keep the new offset**: nothing is repeated. But with `latest`, the records that they skipped are never processed.
 #
 # ## What we left out, and why
 #

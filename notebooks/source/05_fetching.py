@@ -319,7 +319,7 @@ course.Failover()
 #
 # **An epoch ends at the first offset of the next higher epoch in the list.** The highest epoch ends at the end of the log.
 #
-# The list of B has no epoch 1. If a consumer asks where epoch 1 ends, B takes the next higher epoch in the list. This is epoch 3, which begins at 20, so B answers 20.
+# The list of B has no epoch 1, because B has no record of this epoch. If a consumer asks for the end of epoch 1, B answers 20: there begins epoch 3, the next higher one in its list.
 #
 # An offset that an operator has set with `kafka-consumer-groups.sh` has no leader epoch, so the consumer does not ask question 4.
 

@@ -172,7 +172,7 @@ course.check("after_two_markers", after_two_markers)
 # %% [markdown]
 # ## A transaction that hangs
 #
-# No record announces a transaction: it begins with the producer's first transactional record after a marker. This becomes a problem if a request with offsets is delayed in the network, arrives after the end of its transaction, and is stored:
+# After a marker, the producer's next transactional record begins a new transaction. So a request with offsets that was delayed in the network, and is stored after the end of its transaction, begins one, too:
 #
 # ```
 #  record   time
@@ -247,7 +247,7 @@ with course.fold("epoch_of_the_fourth", epoch_of_the_fourth, batches[-1].produce
         print(f"record {batch.base_offset}: {what:<12} epoch {batch.producer_epoch}")
 
 # %% [markdown]
-# A broker compares producer epochs when a request arrives. A load does not compare them: a marker ends all pending offsets of its producer id.
+# A load does not compare producer epochs: a marker ends all pending offsets of its producer id.
 
 # %% [markdown]
 # ## Exercise for later: replay with transactions

@@ -66,7 +66,7 @@ course.reveal("records_left", records_left, len(course.list_offset_map_records(c
 # After the last pass, the *clean part* has each key at most once. So only a record of the [**dirty range**](../docs/handbook/glossary.md#dirty-range) can replace a record of the clean part, and the cleaner has to remember only the keys of the dirty range. A pass has two steps:
 #
 # 1. It reads the dirty range, and notes in the [**offset map**](../docs/handbook/glossary.md#offset-map) the newest offset of each key, here the offsets of `A = 3` and `D = 1`.
-# 2. It reads the clean part and the dirty range. It copies a record only if the map has no higher offset for the record's key. So `A = 1` and `A = 2` are not copied, and are gone.
+# 2. It reads the clean part and the dirty range. For each record, it looks up the key in the map. If the map has a higher offset for the key, the record is not copied. So `A = 1` and `A = 2` are gone.
 #
 # Step through a pass in the figure. At the end, `B = 1` remains, although the log has a newer record, `B = 2`. Why?
 
@@ -256,7 +256,7 @@ course.check("needs_an_abort", needs_an_abort)
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# The cleaner of 3.9 removes the same records, but this can change one answer ([the logs](../docs/handbook/tombstones.md)). At the end of lesson 08, offset 41 is deleted while it is pending:
+# The cleaner of 3.9 removes the same records. But there, a pass can change what a load answers ([the logs](../docs/handbook/tombstones.md)), for example for offset 41 of lesson 08, which was deleted while it was pending:
 #
 # - Without a pass, a load of 3.9 finds 41 again.
 # - After a pass, the record of 41 is gone, because the tombstone is newer. The load finds no offset.
@@ -282,11 +282,11 @@ course.check("needs_an_abort", needs_an_abort)
 # | what is large | command | what it means | what is safe to do |
 # |---|---|---|---|
 # | One partition, on all brokers | `kafkagroups stats PATH` | The output names the open transaction and the first offset that cannot be cleaned | If the transaction hangs, abort it as lesson 08 shows. The cleaner then begins by itself |
-# | All partitions of one broker | The metric `kafka.log:type=LogCleaner,name=DeadThreadCount`; `grep -i "log cleaner" log-cleaner.log` shows the error | A metric above 0: the cleaner thread of this broker is dead | Repair the error. Then start a new thread **without a restart**, here on broker 2: `kafka-configs.sh --bootstrap-server localhost:9092 --alter --entity-type brokers --entity-name 2 --add-config log.cleaner.threads=2` ([runbook](../docs/operator.md#a-cleaner-has-stopped), step 2) |
+# | All partitions of one broker | The metric `kafka.log:type=LogCleaner,name=DeadThreadCount`; `grep -i "log cleaner" log-cleaner.log` shows the error | A metric above 0: the cleaner thread of this broker is dead | Repair the error. Then start a new thread **without a restart**, for example on broker 2: `kafka-configs.sh --bootstrap-server localhost:9092 --alter --entity-type brokers --entity-name 2 --add-config log.cleaner.threads=2` ([runbook](../docs/operator.md#a-cleaner-has-stopped), step 2) |
 # | One partition, on one broker | The metric `kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count` | After an error, the cleaner skips this partition. The metric only counts; `log-cleaner.log` names the partition and the error | Only a restart of this broker helps, but first let another broker lead the partition: step 3 of the [runbook](../docs/operator.md#a-cleaner-has-stopped) |
 # | All partitions, on all brokers | `kafkagroups stats PATH` | If `DeadThreadCount` is 0 everywhere, the topic has many keys: look for group names that are new for every run | Give these programs stable names. Their old offsets expire |
 #
-# As long as broker 2 has long replicas, do not restart broker 1 or 3. Broker 2 could take over their partitions, and the groups of these partitions would wait for the long load (lesson 11, "Which replica does the next broker load?"). A cleaner that catches up keeps the disk busy, and `log.cleaner.io.max.bytes.per.second` limits how much it reads and writes.
+# As long as a broker has long replicas, do not restart any other broker. The broker with the long replicas could take over its partitions, and their groups would wait for the long load (lesson 11, "Which replica does the next broker load?"). A cleaner that catches up keeps the disk busy, and `log.cleaner.io.max.bytes.per.second` limits how much it reads and writes.
 #
 # **Never set `cleanup.policy=delete`** to make the topic smaller. A broker would delete the oldest segments, even if they contain the newest offset of a group, and you would notice it only after the next load, when the answer is −1.
 #

@@ -134,13 +134,13 @@ with course.fold("partitions_of_loyalty_2", partitions_of_loyalty_2, len(sixth.a
 #
 # ## Revoke first, then assign
 #
-# So `loyalty-1` must give `orders-2` back first. Record 14, which is not shown, repeats record 13. Then three heartbeats caused these records:
+# So `loyalty-1` must give `orders-2` back first. Three heartbeats caused these records (record 14 repeats 13, and is left out):
 
 # %%
 course.print_protocol_lines(loyalty, "loyalty", first_offset=15, last_offset=17)
 
 # %% [markdown]
-# This is the whole change. Group epoch and assignment epoch are 3 in all rows. A member epoch says what a member has **given back**, not what it has received:
+# This is the whole change. Group epoch and assignment epoch are 3 in all rows. A member epoch rises when the member has **given back** all that it must, even if it has not received its new partitions yet:
 #
 # | record | what happens | `loyalty-1` | `loyalty-2` |
 # |---|---|---|---|
@@ -293,7 +293,7 @@ course.check("waits_for", waits_for)
 # - `classic-a` had the three partitions of `orders`.
 # - `classic-b` had the three partitions of `clicks`.
 #
-# Then `consumer-c` joined with the new protocol. From record 24 on, each pair of records is one JoinGroup of a classic member. The records 21 to 23, which are not shown, change no assignment.
+# Then `consumer-c` joined with the new protocol. A classic member gives partitions back by a new JoinGroup. Each JoinGroup writes two records here: 24 and 25, 26 and 27, 28 and 29. The records 21 to 23 are left out, because they change no assignment.
 
 # %%
 up = course.find_data("new_protocols/4.4.0-migration/__consumer_offsets-3")
@@ -337,7 +337,7 @@ course.check("after_record_29", after_record_29)
 #
 # ## A bug of 4.3.1 and 4.4.0
 #
-# 1. `loyalty` is an Empty consumer group. A **classic** consumer joins with a member id that the broker does not know.
+# 1. `loyalty` is a consumer group without members. A **classic** consumer sends a JoinGroup with a member id that the broker does not know.
 # 2. The broker removes the group from its memory. Then it refuses the request.
 # 3. A new group `loyalty` of another type is created. The log [lacks the tombstones](../docs/handbook/protocols.md#a-bug-of-431-and-440-missing-tombstones) of the old group.
 # 4. The next load of the partition stops with `Failed to load metadata`.

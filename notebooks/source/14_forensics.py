@@ -17,7 +17,7 @@
 # 1. If groups begin at wrong positions, first stop their consumers, before they commit.
 # 2. Copy the partition to a folder COPY ([how](../docs/operator.md#how-to-copy-a-partition)). Until then, restart no broker, because a start may cut the log.
 # 3. Find your complaint in the table of "How an incident works". Run the command of that row on COPY, with `--kafka VERSION`; it only reads. The incident shows what follows.
-# 4. Repair when you know the cause: first in a copy, then the broker. Before a command changes something, let it only print what it would do. For Kafka's commands, add `--dry-run`. For `kafkagroups rescue apply` (incident 10), leave out `--yes`.
+# 4. Repair when you know the cause: first in a copy, then the broker. Before a command changes something, let it only print what it would do. `kafka-consumer-groups.sh` does so with `--dry-run`, and `kafkagroups rescue apply` (incident 10) without `--yes`.
 
 # %% [markdown]
 # ## How an incident works
@@ -532,7 +532,7 @@ course.rescue_into_new_broker(folder / "plan.json")
 # | 5 | Groups began to commit in transactions, and a program read the markers as commits | Skip control batches |
 # | 6 | 3.9 writes no group tombstone for a simple group, and the monitor waited for one | Let the monitor remove a group that has no offset left |
 # | 7 | Commits of version 1 have an expire timestamp, which passed while the brokers were off | Upgrade broker by broker, or first raise `offsets.retention.minutes` of the old brokers, and wait for a commit of every group |
-# | 8 | Two offset requests came after the abort of their transaction and began new ones, which nobody ends | Abort the two hanging transactions, and keep `transaction.partition.verification.enable=true` |
+# | 8 | Two requests with offsets came after the abort of their transactions. Each began a new transaction, which nobody ends | Abort the two hanging transactions, and keep `transaction.partition.verification.enable=true` |
 # | 9 | `receipts-1`: a later commit outside of the transaction. `receipts-2`: a load brought back a deleted offset | Set 3,930 and 5,210, unless the processes have passed them already. Before you change offsets, stop the program, and wait until its transactions have ended |
 # | 10 | More partitions for the topic, two records of a test program, an open transaction, and a damaged batch | Rescue the offsets into a new cluster |
 #

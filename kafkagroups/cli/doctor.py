@@ -9,12 +9,10 @@ import argparse
 import importlib.metadata
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +29,6 @@ ARGUMENTS = """
 EXAMPLES = """\
   kafkagroups doctor            print a table; exit code 1 if a check fails"""
 
-GIB = 1024**3
 HOW_TO_INSTALL = (
     "run `make lab` again, or with conda `conda env update -f environment.yml`, or `pip install 'kafkagroups[course]'`"
 )
@@ -151,27 +148,6 @@ def _check_spark_worker() -> Result:
     return False, f"cannot import kafkagroups: {last_line}", HOW_TO_INSTALL
 
 
-def _check_disk() -> Result:
-    free_bytes = shutil.disk_usage(sys.prefix).free
-    fix = f"free 1 GB on the disk of {sys.prefix}; Spark and the large logs of lesson 12 need this space"
-    return free_bytes >= GIB, f"{free_bytes / GIB:.1f} GB free", fix
-
-
-def _check_memory() -> Result:
-    available_bytes = _read_available_memory()
-    if available_bytes is None:
-        return True, "unknown on this system", ""
-    fix = "close programs, or shut down kernels that you do not use; a lesson with Spark needs 1.5 GB"
-    return available_bytes >= 1.5 * GIB, f"{available_bytes / GIB:.1f} GB available", fix
-
-
-def _read_available_memory() -> int | None:
-    with suppress(OSError):
-        match = re.search(r"MemAvailable: *(\d+) kB", Path("/proc/meminfo").read_text())
-        return int(match[1]) * 1024 if match else None
-    return None
-
-
 _CHECKS: tuple[Callable[[], Result], ...] = (
     _check_python,
     _check_packages,
@@ -179,8 +155,6 @@ _CHECKS: tuple[Callable[[], Result], ...] = (
     _check_kernel,
     _check_java,
     _check_spark_worker,
-    _check_disk,
-    _check_memory,
 )
 
 

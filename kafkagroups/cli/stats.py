@@ -184,7 +184,7 @@ def _print_cleaning(statistics: stats.Stats, largest: list[tuple[int | None, sta
         [(number, *_CLEANING(part), *_CLEANED(part)) for number, part in largest],
         note='A pass stops at the active segment ("active"), an open transaction ("txn OFFSET") or damaged bytes '
         '("damage OFFSET": it fails, and frees nothing). Bytes there: what a pass does not reach. Cleaned: the end '
-        'and time of the last pass, or "-" if the log does not show them. The time assumes delete.retention.ms of 1 day.',
+        'and time of the last pass, or "-" if the log does not show them. Times assume delete.retention.ms of 1 day.',
     )
     # After a failure, the coordinator does not read on, so the live records are not known.
     if not any(finding.kind == "load_failure" for finding in statistics.findings):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from kafkagroups.api import load
 from kafkagroups.coordinator import DiskLogs, OffsetCommit, TopicPartition
 from kafkagroups.course.broker import start_broker
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput, Part
-from kafkagroups.course.figures.marks import KEY, WIDTH, Box, Label, Line, Mark, Scene, Tone, fit_words, measure_text
+from kafkagroups.course.figures.marks import KEY, WIDTH, Arrow, Box, Label, Line, Mark, Scene, Tone, measure_text
 from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.errors import UsageError
 from kafkagroups.log.segment_file import hash_group, partition_for
@@ -31,8 +32,7 @@ _BAR_TOP = 28
 _TOP = 54
 _CELL_WIDTH = 42
 _CELL_HEIGHT = 42
-_DELAY = 0.1
-_SECONDS_OF_A_MOVE = 0.5
+_DELAY = 0.35
 _END = 0.7
 """After the topic was widened, its new cells come first, then the broker looks elsewhere, and then the words change."""
 _ANSWERED = 0.3
@@ -53,9 +53,8 @@ _OUTCOMES = {"groups": Tone.MUTED, "found": Tone.LIVE, "old": Tone.WAIT, "nothin
 """What happens to a group, and the tone of its part of the bar of all groups."""
 _LONGEST_ID = 40
 _LEGEND = (
-    Box("a commit", *KEY, ("●",), Tone.MUTED),
-    Box("an older one", *KEY, ("·",), Tone.MUTED),
-    Box("brokers look here", *KEY, ("○",), Tone.NEW),
+    Box("a commit of another group", *KEY, ("○",), Tone.MUTED),
+    Box("brokers look here", *KEY, tone=Tone.NEW),
     Box("left behind", *KEY, ("50",), is_dashed=True, is_hollow=True),
 )
 
@@ -211,13 +210,14 @@ def _ask(folder: Path, groups: Sequence[str], count: int) -> _Answers:
 def _draw(view: _View) -> Scene:
     count = _COUNT_BY_STEP[view.step]
     sizes = Counter(partition for group in view.homes for partition in view.list_commits(group))
-    marks = [*_draw_formula(view, count), *_draw_cells(view, count, sizes), *_draw_dots(view), *_draw_commits(view)]
+    marks = [*_draw_formula(view, count), *_draw_cells(view, count, sizes), *_draw_dots(view)]
     line = view.tell()
     text = [f"step {view.step + 1}, {_STEPS[view.step]}", f"above, about {view.followed}: {line.text}"]
     text += [f"of all groups, {outcome}: {size}" for outcome, size in view.count_outcomes()]
     text += [f"{group}: {view.describe(group)}" for group in view.named]
     text.append("commits in each partition, from 0 on = " + " ".join(str(sizes[number]) for number in range(count)))
-    return Scene((*marks, *_draw_bar(view), *_draw_list(view)), _explain(view, sizes), tuple(text), lines=(line,))
+    marks += [*_draw_bar(view), *_draw_list(view), *_draw_commits(view)]
+    return Scene(tuple(marks), _explain(view, sizes), tuple(text), lines=(line,))
 
 
 def _find_place(partition: int) -> tuple[float, float]:
@@ -231,13 +231,14 @@ def _draw_formula(view: _View, count: int) -> Iterator[Mark]:
     words = f"hash {hash_group(view.followed)} % {count} ="
     x = _LEFT + measure_text(name, 12) + 14
     yield Box(f"formula {name}", _LEFT, 1, x - _LEFT - 4, 20, (name,), hue=view.followed, is_bold=True)
-    yield Label("hash", x + 4, 15, words)
     x += measure_text(words, 12) + 12
-    yield Box("home", x, 1, 30, 20, (str(view.homes[view.followed][-1]),), Tone.NEW, 13, is_bold=True)
+    yield Label("hash", x - 5, 15, words, "end")
+    yield Box("home", x, 1, 30, 20, (str(view.homes[view.followed][-1]),), Tone.NEW, 13, is_bold=True, delay=-0.5)
 
 
 def _draw_cells(view: _View, count: int, sizes: Mapping[int, int]) -> Iterator[Mark]:
-    x, y = _find_place(view.homes[view.followed][-1])
+    home = view.homes[view.followed][-1]
+    x, y = _find_place(home)
     frame = (x - 1, y - 1, _CELL_WIDTH, _CELL_HEIGHT)
     is_around = view.found is not None and view.coordinator == 1
     if is_around:
@@ -251,33 +252,20 @@ def _draw_cells(view: _View, count: int, sizes: Mapping[int, int]) -> Iterator[M
         style["is_dashed"] = partition >= _COUNTS[0] and not sizes[partition]
         cells.append(Box(f"cell {partition}", x, y, _CELL_WIDTH - 2, _CELL_HEIGHT - 2, **style))
     # Above its cell, or below all cells, and always below what they contain.
-    look = Box("look", *frame, tone=Tone.NEW, delay=_DELAY, duration=_SECONDS_OF_A_MOVE)
+    place = "all" if is_around else str(home)
+    look = Box(f"look {place}", *frame, tone=Tone.NEW, origin="home", delay=_DELAY)
     cells.insert(0 if is_around else count, look)
     yield from (*cells, *numbers)
 
 
 def _draw_dots(view: _View) -> Iterator[Mark]:
-    """Each commit is a dot, and stays where it is. A ring is where brokers look for a named group, and it moves."""
+    """Each commit of another group is a pale dot, and stays where it is."""
     placed: Counter[int] = Counter()
-    looking: Counter[int] = Counter()
-    for group, homes in view.homes.items():
-        is_named = group in view.named
-        number = view.named.index(group) if is_named else 0
-        style: dict[str, Any] = {"hue": group} if is_named else {}
-        if is_named and group != view.followed:
-            x, y = _find_place(homes[-1])
-            left = x + _CELL_WIDTH - 12 - 8 * looking[homes[-1]]
-            yield Box(f"look {group}", left, y + 3, 7, 7, is_hollow=True, delay=_DELAY + 0.06 * number, **style)
-            looking[homes[-1]] += 1
-        commits = view.list_commits(group)
-        for partition, offset in commits.items() if group != view.followed else ():
+    for group in view.homes:
+        for partition in view.list_commits(group) if group != view.followed else ():
             x, y = _find_place(partition)
             row, column = divmod(placed[partition], 5)
-            is_old = offset != max(commits.values())
-            size = 3 if is_old else 5 + is_named
-            frame = (x + 6 + column * 7 - size / 2, y + 16 + row * 6 - size / 2, size, size)
-            style |= {"is_solid": True, "origin": f"look {group}"}
-            yield Box(f"dot {group} {offset}", *frame, tone=Tone.MUTED, **style)
+            yield Box(f"dot {group} {partition}", x + 4 + column * 7, y + 15 + row * 6, 4, 4, tone=Tone.MUTED)
             placed[partition] += 1
 
 
@@ -291,13 +279,21 @@ def _draw_commits(view: _View) -> Iterator[Mark]:
     if view.found is not None:
         style: dict[str, Any] = {"tone": Tone.ERROR if view.is_wrong(group) else Tone.LIVE, "is_bold": True}
         frame = (x + 2, y + 23, _CELL_WIDTH - 6, 16)
-        yield Box("question", *frame, ("?",), size=13, hue=group, origin=f"list {group}", delay=delay)
+        yield Box("question", *frame, ("?",), size=13, hue=group, origin="home", delay=delay)
         if answer is None:
             yield Box("nothing", *frame, ("✗",), size=13, delay=delay, **style)
         words = view.describe(group)
         origin = "nothing" if answer is None else f"commit {answer}"
         style |= {"origin": origin, "delay": delay + _ANSWERED}
         yield Box("answer", _PANEL_LEFT - 3, 1, measure_text(words, 12) + 14, 20, (words,), **style)
+    before = view.homes[group][-2:][0]
+    if before != home:
+        x1, y1 = _find_place(before)
+        x2, y2 = _find_place(home)
+        down = 20 * ((y2 > y1) - (y2 < y1))
+        across = 20 * ((x2 > x1) - (x2 < x1)) * (not down)
+        ends = (x1 + 35 + across, y1 + 20 + down, x2 + 35 - across, y2 + 20 - down)
+        yield Arrow(f"line {before} {home}", *ends, Tone.NEW, is_dashed=True, delay=_DELAY)
     for partition, offset in view.list_commits(group).items():
         x, y = _find_place(partition)
         is_old = partition not in (home, answer)
@@ -305,8 +301,9 @@ def _draw_commits(view: _View) -> Iterator[Mark]:
         if partition == answer:
             style["tone"] = Tone.ERROR if view.is_wrong(group) else Tone.LIVE
         if is_old:
-            side, anchor = (x - 2, "end") if partition % _COLUMNS > 7 else (x + _CELL_WIDTH, "start")
-            yield Label(f"behind {partition}", side, y + 35, "left behind", anchor, size=11, delay=delay)
+            frame = (x - 80 if partition % _COLUMNS > 7 else x + _CELL_WIDTH, y + 22, 78, 18)
+            callout = Box(f"behind {partition}", *frame, ("left behind",), Tone.WAIT, 11, is_bold=True, delay=delay)
+            yield replace(callout, is_hollow=True)
         origin = "home" if view.step == 0 else f"list {group}"
         yield Box(
             f"commit {partition}", x + 2, y + 23, _CELL_WIDTH - 6, 16, (str(offset),), hue=group, origin=origin, **style
@@ -323,13 +320,11 @@ def _draw_list(view: _View) -> Iterator[Mark]:
         yield Box(f"row {group}", _PANEL_LEFT - 3, y - 12, 128, 35, tone=tone, choice=("follow", number))
         yield Box(f"list {group}", _PANEL_LEFT, y - 9, 10, 10, hue=group, is_solid=True)
         yield Label(f"name {group}", _PANEL_LEFT + 14, y, _shorten(group), is_bold=is_followed)
+        tone = Tone.MUTED
+        if view.found is not None:
+            tone = Tone.ERROR if view.is_wrong(group) else Tone.LIVE
         words = view.describe(group)
-        if view.found is None:
-            yield Label(f"words {group}", _PANEL_LEFT + 14, y + 16, words, tone=Tone.MUTED, size=11, delay=delay)
-            continue
-        tone = Tone.ERROR if view.is_wrong(group) else Tone.LIVE
-        frame = (_PANEL_LEFT + 14, y + 4, measure_text(words, 11) + 8, 16)
-        yield Box(f"answer {group}", *frame, (words,), tone, 11, delay=delay)
+        yield Label(f"words {group}", _PANEL_LEFT + 14, y + 16, words, tone=tone, size=11, delay=delay)
 
 
 def _draw_bar(view: _View) -> Iterator[Mark]:
@@ -339,10 +334,10 @@ def _draw_bar(view: _View) -> Iterator[Mark]:
     for outcome, tone in _OUTCOMES.items():
         size = sizes.get(outcome, 0)
         width = (WIDTH - 2 * _LEFT) * size / len(view.homes)
-        words = fit_words(width - 4, 12, f"{size} {outcome}", str(size)) if size else ()
+        words = f"{size} {outcome}" if width > 78 else str(size)
         style: dict[str, Any] = {"delay": 0.55, "duration": 0.2, "is_bold": True}
         if size or outcome != "move":
-            yield Box(f"all {outcome}", x, _BAR_TOP, width, 20, words, tone, **style)
+            yield Box(f"all {outcome}", x, _BAR_TOP, width, 20, (words,) * (width > 12), tone, **style)
         x += width
 
 

@@ -31,16 +31,15 @@ _CELL_WIDTH = 66
 _CELL_HEIGHT = 50
 _AXIS_LEFT = 390
 _AXIS_WIDTH = 140
-_TAPE_CELLS = 4
-_TAPE_PITCH = 140
-_TOP = 88
+_TAPE_PITCH = 36
+_TOP = 58
 """Where the memory begins, below the log."""
 _FREE_TOP = _TOP + 24
 _MEMBER_TOP = _TOP + 96
 _MEMBER_HEIGHT = 66
-_COLUMN_DELAY = 0.12
-_EPOCH_DELAY = 0.8
-"""The seconds until the epochs move, if a partition moves in the same step."""
+_COLUMN_DELAY = 0.06
+_DELAY = 0.9
+"""The seconds until something moves in the memory: first the record comes, and then it goes to the row it changes."""
 _STATES = {0: ("Stable", Tone.LIVE), 1: ("must revoke", Tone.WAIT), 2: ("waits", Tone.WAIT)}
 _REASON_BY_TYPE = {
     -1: "Nothing is loaded. Load the records of the group one by one. Its commits are left out.",
@@ -90,7 +89,7 @@ class Epochs(Figure):
             caption = f"Record {title}. {reason}".strip() if number else reason
             titles = [each for _, each, _ in steps[1 : number + 1]]
             memory = _draw(state, before, told.removesuffix("."), caption, shape)
-            return replace(memory, marks=(*_draw_tape(titles), *memory.marks))
+            return replace(memory, marks=(*memory.marks, *_draw_tape(titles, len(steps), record_type, shape)))
 
         revokes = (n for n, step in enumerate(steps) if any(each.revoking for each in step[2].members.values()))
         controls = (Control("record", "step", places, initial=next(revokes, 0)),)
@@ -133,17 +132,22 @@ def _list_partitions(assignment: list[Any], topics: dict[str, str]) -> tuple[str
     return tuple(f"{topics[each.topic_id]}-{number}" for each in assignment for number in sorted(each.partitions))
 
 
-def _draw_tape(titles: list[str]) -> Iterator[Mark]:
-    """Yield the last of the records that are loaded. A new one comes at the right end."""
+def _draw_tape(titles: list[str], count: int, record_type: int, shape: _Shape) -> Iterator[Mark]:
+    """Yield the records that are loaded. A copy of the last one goes to the row that it changes."""
+    members, partitions, _ = shape
     yield Label("tape title", 4, 14, "the log", is_bold=True, keeps_width=True)
-    for place, title in enumerate(titles[-_TAPE_CELLS:], max(0, _TAPE_CELLS - len(titles))):
-        offset, what, *_ = title.split(": ")
-        role, _, whose = what.rpartition(" ")
-        x = place * _TAPE_PITCH + 2
-        tone = Tone.NEW if title == titles[-1] else Tone.PLAIN
-        frame = (x, 21, _TAPE_PITCH - 4, 46)
-        yield Box(f"record {offset}", *frame, (role or "current assignment", whose), tone, 11)
-        yield Label(f"offset {offset}", x + _TAPE_PITCH / 2 - 2, 80, offset, "middle", Tone.MUTED, 11)
+    pitch = min(_TAPE_PITCH, (WIDTH - 4) / (count - 1))
+    for place, title in enumerate(titles):
+        offset, words, *_ = title.split(": ")
+        tone = Tone.NEW if title == titles[-1] else Tone.MUTED
+        yield Box(f"record {offset}", place * pitch + 2, 22, pitch - 3, 19, (offset,), tone, 11, delay=-1)
+        if title == titles[-1]:
+            yield Label("words", 54, 14, f"record {offset}: {words}", tone=tone, keeps_width=True, delay=-1)
+            name = words.rpartition(" ")[2]
+            frame = (_find_left(len(partitions)) + 1, _FREE_TOP + 30 * (record_type == 6) + 5, 18, 16)
+            if name in members:
+                frame = (70, _MEMBER_TOP + members.index(name) * _MEMBER_HEIGHT + 4, 18, 16)
+            yield Box(f"news {offset}", *frame, (offset,), tone, 11, origin=f"record {offset}", delay=-0.6)
 
 
 def _list_epochs(state: _State) -> list[int]:
@@ -177,18 +181,20 @@ def _draw(state: _State, before: _State, line: str, caption: str, shape: _Shape)
         if is_there:
             tokens.append((name, top + 12, member.epoch, before.members.get(name, _Member()).epoch))
             word, tone = _STATES.get(member.state, ("no state yet", Tone.MUTED))
-            marks.append(Box(f"state {name}", 4, top + 25, 82, 19, (word,), tone, 11))
+            marks.append(Box(f"state {name}", 4, top + 25, 82, 19, (word,), tone, 11, delay=_DELAY / 2))
             text += [f"epoch of {name}: {member.epoch}", f"state of {name}: {word}"]
         held = {"has": member.current, "must revoke": member.revoking, "should have": member.target}
         text += [f"{name} {word}: {partition}" for word, partitions_of in held.items() for partition in partitions_of]
     for column, partition in enumerate(partitions):
         marks += _draw_partition(column, partition, state, dict(zip(members, tops, strict=True)))
-    delay = _EPOCH_DELAY * (_find_owners(state) != _find_owners(before))
     for name, top, epoch, old_epoch in tokens:
         tone = Tone.WAIT if epoch < state.group_epoch else Tone.LIVE
+        if name in members and epoch < state.group_epoch:
+            x, end = (_find_token(each, epochs) + _TOKEN_SIZE / 2 for each in (epoch, state.group_epoch))
+            marks.append(Box(f"gap {name}", x, top + 8, end - x, 10, tone=Tone.WAIT, delay=_DELAY))
         tone = Tone.NEW if epoch != old_epoch else tone
         frame = (_find_token(epoch, epochs), top, _TOKEN_SIZE, _TOKEN_SIZE)
-        marks.append(Box(f"token {name}", *frame, (str(epoch),), tone, 14, is_bold=True, delay=delay))
+        marks.append(Box(f"token {name}", *frame, (str(epoch),), tone, 14, is_bold=True, delay=_DELAY))
         marks.append(Label(f"epoch of {name}", _AXIS_LEFT - 4, top + 17, name, "end", is_bold=True))
     return Scene(tuple(marks), caption, tuple(text), lines=(Line(line),))
 
@@ -208,7 +214,8 @@ def _draw_cell(name: str, column: int, top: float, partition: str, member: _Memb
     words = (("must go", Tone.WAIT), reads, ("target", Tone.WAIT))
     word, tone = next((word for role, word in zip(held, words, strict=True) if partition in role), ("", Tone.MUTED))
     frame = (_find_left(column), top, _CELL_WIDTH, _CELL_HEIGHT)
-    return Box(f"cell {name} {partition}", *frame, (word, "", "") if word else (), tone, is_hollow=not word)
+    lines = (word, "", "") if word else ()
+    return Box(f"cell {name} {partition}", *frame, lines, tone, is_hollow=not word, delay=_DELAY / 2)
 
 
 def _find_owners(state: _State) -> dict[str, str]:
@@ -227,12 +234,12 @@ def _draw_partition(column: int, partition: str, state: _State, tops: Mapping[st
         tone = Tone.WAIT
         x = left + _CELL_WIDTH / 2
         yield Arrow(f"revoke {partition}", x, tops[owner] - 1, x, _FREE_TOP + _CELL_HEIGHT + 1, Tone.WAIT)
-    style: dict[str, Any] = {"hue": partition, "delay": column * _COLUMN_DELAY}
+    style: dict[str, Any] = {"hue": partition, "delay": _DELAY + column * _COLUMN_DELAY}
     for name, member in state.members.items():
         if partition in member.target and name != owner:
             style |= {"is_dashed": True, "is_hollow": True, "origin": f"chip {partition}"}
             yield Box(f"ghost {name} {partition}", left + 3, tops[name] + 22, *place[2:], Tone.WAIT, 11, **style)
-    yield Box(f"chip {partition}", *place, tone, 11, hue=partition, delay=column * _COLUMN_DELAY)
+    yield Box(f"chip {partition}", *place, tone, 11, hue=partition, delay=_DELAY + column * _COLUMN_DELAY)
 
 
 def _explain(record_type: int, state: _State, before: _State) -> str:

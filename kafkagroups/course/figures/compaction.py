@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import groupby, product
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -122,7 +122,7 @@ def _draw(step: int, passes: list[CleanerPass], active_start: int, is_open: bool
     entries = list_entries(is_open)
     logs = [passes[0].log_before, *(each.log_after for each in passes)]
     rows = [[record.offset for batch in open_log(log) for record in batch.records] for log in logs]
-    marks: list[Mark] = [*_draw_heroes(entries, step), *_draw_frame(active_start, step)]
+    marks: list[Mark] = [*_draw_frame(active_start, step)]
     text = [f"step: {_STEPS[step]}", f"records in the log: {_count(rows[step])}"]
     results: dict[int, str] = {}
     verdicts: list[Mark] = []
@@ -131,7 +131,7 @@ def _draw(step: int, passes: list[CleanerPass], active_start: int, is_open: bool
             each = passes[row]
             results = find_results(each)
             words = _name_results(results, each.log_after)
-            verdicts += _draw_verdicts(row, entries, results, words, each.end_offset)
+            verdicts += _draw_verdicts(row, entries, results, words, each.end_offset, is_faded=row < step - 1)
             verdicts.append(_draw_head(row, each.end_offset))
             name = "" if row == step - 1 else f"{_STEPS[row + 1]}, "
             text += [f"{name}record {offset} ({_name_entry(entries[offset])}): {words[offset]}" for offset in present]
@@ -142,6 +142,8 @@ def _draw(step: int, passes: list[CleanerPass], active_start: int, is_open: bool
                 style = {"hue": "", "tone": Tone.MUTED}
             elif row < step and results[offset] == "value kept":
                 style = {"tone": Tone.LIVE, "delay": -_SECONDS_OF_A_MOVE}
+            elif row < step and _RESULTS[results[offset]].headline:
+                style = {"tone": Tone.NEW}
             marks.append(replace(record, **style))
         if row <= step:
             marks += _draw_row(logs[row], row)
@@ -216,14 +218,6 @@ def _find_delay(offset: int, end: int) -> float:
     return _SECONDS_OF_A_PASS * min(offset / end, 1)
 
 
-def _draw_heroes(entries: list[SmallRecord], step: int) -> Iterator[Mark]:
-    """The tombstone and the marker, which wait, are in columns that stand out in all passes."""
-    for row, offset in product(range(step + 1), range(len(entries))):
-        if entries[offset].value is None:
-            frame = (_find_left(offset) - 4, _find_top(row) - 8, _CELL_WIDTH + 8, 38)
-            yield Box(f"column {row} {offset}", *frame, tone=Tone.MUTED)
-
-
 def _draw_frame(active_start: int, step: int) -> Iterator[Mark]:
     yield Label("active words", _RIGHT, 12, "active segment", "end", Tone.MUTED, 11)
     yield Arrow("active", _find_left(active_start), 18, _RIGHT, 18, has_head=False)
@@ -238,8 +232,8 @@ def _draw_frame(active_start: int, step: int) -> Iterator[Mark]:
 def _draw_titles(rows: list[list[int]]) -> Iterator[Mark]:
     for row, step in enumerate(_STEPS):
         words = " · ".join([step, *map(_count, rows[row : row + 1])])
-        is_done = row < len(rows)
-        style: dict[str, Any] = {"tone": Tone.PLAIN if is_done else Tone.MUTED, "is_bold": is_done}
+        is_read = len(rows) - 2 <= row < len(rows)
+        style: dict[str, Any] = {"tone": Tone.PLAIN if is_read else Tone.MUTED, "is_bold": is_read}
         delay = _SECONDS_OF_A_PASS * bool(row)
         yield Label(f"title {row}", _LEFT + 6, _find_top(row) - 13, words, delay=delay, **style)
 
@@ -269,19 +263,22 @@ def _draw_head(row: int, offset: int) -> Arrow:
 
 
 def _draw_verdicts(
-    row: int, log: list[SmallRecord], results: dict[int, str], words: dict[int, str], end: int
+    row: int, log: list[SmallRecord], results: dict[int, str], words: dict[int, str], end: int, *, is_faded: bool
 ) -> Iterator[Mark]:
     """Yield what the pass decides, each when its head passes: a hatched box for what it leaves out, or a word."""
     for word, run in groupby(results, words.__getitem__):
         offsets = list(run)
         result = results[offsets[0]]
-        tone = _RESULTS[result].tone
-        if not result.endswith("gone"):
+        tone = Tone.MUTED if is_faded else _RESULTS[result].tone
+        # The reader knows the rest of a finished row.
+        if result != "value gone" and not (is_faded and result in ("value kept", "unchanged")):
             x = (_find_left(offsets[0]) + _find_left(offsets[-1]) + _CELL_WIDTH) / 2
             delay = _find_delay(offsets[0], end) - _SECONDS_OF_A_MOVE
             yield Label(f"result {row} {offsets[0]}", x, _find_top(row) + 40, word, "middle", tone, 11, delay=delay)
-            continue
-        for offset in offsets:
+        for offset in offsets if result.endswith("gone") else ():
             box = _draw_record(row, row, offset, log[offset])
+            style: dict[str, Any] = {"hue": "" if is_faded else box.hue, "tone": Tone.DEAD}
+            if _RESULTS[result].headline and not is_faded:
+                style["tone"] = Tone.NEW
             delay = _find_delay(offset, end) - _SECONDS_OF_A_MOVE
-            yield replace(box, key=f"gone {row} {offset}", is_gone=True, tone=tone, delay=delay)
+            yield replace(box, key=f"gone {row} {offset}", is_gone=True, delay=delay, **style)

@@ -15,7 +15,7 @@ from kafkagroups.log.folders import open_log
 
 _LEFT = 37
 _PITCH = 70
-_CELL_WIDTH = 64
+_CELL_WIDTH = 66
 _CELL_HEIGHT = 40
 _TAPE_TOP = 62
 _VERDICT_TOP = 122
@@ -27,8 +27,8 @@ _DELAY = 0.5
 _FIRST_DIRTY = 3
 _ACTIVE_START = 6
 _PARTS = (("clean part", 0, _FIRST_DIRTY), ("dirty range", _FIRST_DIRTY, _ACTIVE_START), ("active", _ACTIVE_START, 7))
-_MAP_COLUMNS = {"A": 1.85, "D": 2.85}
-"""So that a narrow picture shows the map as a whole."""
+_MAP_COLUMNS = {"A": 3.5, "D": 4.5}
+"""So that the map is in the middle below the dirty range."""
 _FIRST_LOOK_UP = 1 + _ACTIVE_START - _FIRST_DIRTY
 _STEPS = (
     "before the pass",
@@ -51,7 +51,7 @@ class OffsetMap(Figure):
     def __init__(self) -> None:
         survivors = _clean()
         steps = (Control("step", "step", _STEPS, initial=7),)
-        narrow = (Part(15, 0, 525, _HEIGHT, (0, 0), 0.7),)
+        narrow = (Part(15, 0, 525, _HEIGHT, (0, 0), 0.715),)
         title = "One pass: fill the offset map, then copy"
         super().__init__(Content.draw(title, _HEIGHT, steps, lambda step: _draw(step, survivors), narrow=narrow))
 
@@ -84,14 +84,14 @@ def _draw(step: int, survivors: list[int]) -> Scene:
     marks = list(_draw_parts(current, is_copied=is_copied))
     newest = None if current is None else entries.get(_RECORDS[current][0])
     if looked_up >= 0 and current is not None:
-        found = 2.35 if newest is None else _MAP_COLUMNS[_RECORDS[newest][0]]
+        found = 4 if newest is None else _MAP_COLUMNS[_RECORDS[newest][0]]
         x, to_x = (_find_left(column) + _CELL_WIDTH / 2 for column in (looked_up, found))
         ends = (x, _VERDICT_TOP + 48, to_x, _MAP_TOP - 6)
         marks.append(Arrow(f"look-up {looked_up}", *ends, Tone.NEW, is_dashed=newest is None))
-    marks += _draw_map(end, newest, _DELAY / 2 * (looked_up >= 0))
     for place, offset in enumerate(shown):
         column = offset if offset >= _ACTIVE_START else place
         marks += _draw_record(offset, column, current, entries if offset <= looked_up else {}, survivors)
+    marks += _draw_map(end, newest, is_filled=looked_up >= 0 or is_copied)
     caption = _LAST_CAPTION
     words = f"{len(shown)} of {len(_RECORDS)} records remain"
     if current is None and not is_copied:
@@ -134,17 +134,16 @@ def _draw_parts(current: int | None, *, is_copied: bool) -> Iterator[Mark]:
     yield Arrow("head", middle, 42, middle, 58, Tone.NEW)
 
 
-def _draw_map(end: int, newest: int | None, delay: float) -> Iterator[Mark]:
-    yield Label("map title", _find_left(2.85) - 3, _MAP_TOP + 59, "the offset map", "middle", is_bold=True)
-    yield Box("map", _find_left(1.85) - 4, _MAP_TOP - 4, 2 * _PITCH + 2, _CELL_HEIGHT + 8, tone=Tone.MUTED)
-    for offset in range(_FIRST_DIRTY, _ACTIVE_START):
+def _draw_map(end: int, newest: int | None, *, is_filled: bool) -> Iterator[Mark]:
+    yield Label("map title", _find_left(4.5) - 2, _MAP_TOP + 59, "the offset map", "middle", is_bold=True)
+    yield Box("map", _find_left(3.5) - 4, _MAP_TOP - 4, 2 * _PITCH + 4, _CELL_HEIGHT + 8, tone=Tone.MUTED)
+    for offset in range(_FIRST_DIRTY, end):
         key = _RECORDS[offset][0]
-        # An entry comes from its record. The one that is replaced keeps its place below the new one.
-        is_read = offset < end
-        words = f"{key} → {offset}" if is_read else _name(offset)
-        place = (_find_left(_MAP_COLUMNS[key]), _MAP_TOP) if is_read else (_find_left(offset), _TAPE_TOP)
+        # An entry comes from its record, when the head is there. One that is replaced stays below the new one.
+        style: dict[str, Any] = {"origin": f"record {offset}", "delay": _DELAY / 2, "duration": 0 if is_filled else 0.2}
+        frame = (_find_left(_MAP_COLUMNS[key]), _MAP_TOP, _CELL_WIDTH, _CELL_HEIGHT)
         tone = Tone.NEW if offset == newest else Tone.PLAIN
-        yield Box(f"entry {offset}", *place, _CELL_WIDTH, _CELL_HEIGHT, (words,), tone, hue=key, delay=delay)
+        yield Box(f"entry {offset}", *frame, (f"{key} → {offset}",), tone, hue=key, **style)
 
 
 def _draw_record(offset: int, column: int, head: int | None, known: dict[str, int], kept: list[int]) -> Iterator[Mark]:
@@ -160,7 +159,7 @@ def _draw_record(offset: int, column: int, head: int | None, known: dict[str, in
         lines = ("removed", f"newer: {known[key]}") if is_gone else kept_lines
         style = {"tone": Tone.ERROR if is_gone else Tone.LIVE, "lines": lines, "delay": _DELAY}
     if offset < _ACTIVE_START:
-        yield Box(f"verdict {offset}", left - 2, _VERDICT_TOP, _CELL_WIDTH + 4, 46, size=11, **style)
+        yield Box(f"verdict {offset}", left, _VERDICT_TOP, _CELL_WIDTH, 46, size=11, **style)
     frame = (left, _TAPE_TOP, _CELL_WIDTH, _CELL_HEIGHT)
     delay = _DELAY * bool(known)
     yield Box(f"record {offset}", *frame, (_name(offset),), tone, is_gone=is_gone, hue=key, delay=delay)

@@ -436,20 +436,16 @@ function makeFreeInput(parent, freeInput, send, typed) {
 
 // Text around the picture -------------------------------------------------------------------------------------------
 
-// Returns the elements of the lines, and a function that keeps room for others: the longest of them stand invisibly in
-// the same place, so the height stays the same at each step.
-function makeText(parent, name, count) {
+// Returns the elements of the lines. The longest texts stand invisibly in the same place, so the height stays constant.
+function makeText(parent, name, texts) {
   const room = makeElement(parent, "div", { class: `${name}s` });
+  const longest = [...new Set(texts.map((lines) => lines.join("\n")))].sort((a, b) => b.length - a.length);
+  for (const text of longest.slice(0, 12)) {
+    const ghost = makeElement(room, "div", { class: "kg-ghost", "aria-hidden": "true" });
+    for (const line of text.split("\n")) makeElement(ghost, "p", {}, line);
+  }
   const shown = makeElement(room, "div");
-  const keepRoom = (texts) => {
-    const longest = [...new Set(texts.map((lines) => lines.join("\n")))].sort((a, b) => b.length - a.length);
-    room.replaceChildren(shown);
-    for (const text of longest.slice(0, 12)) {
-      const ghost = makeElement(room, "div", { class: "kg-ghost", "aria-hidden": "true" });
-      for (const line of text.split("\n")) makeElement(ghost, "p", {}, line);
-    }
-  };
-  return [Array.from({ length: count }, () => makeElement(shown, "p", { class: name })), keepRoom];
+  return texts[0].map(() => makeElement(shown, "p", { class: name }));
 }
 
 function makeLegend(parent, legend) {
@@ -482,7 +478,7 @@ function mount(root, content, send, messageText = "", before = null) {
   root.setAttribute("aria-label", content.title);
   makeElement(root, "div", { class: "kg-title" }, content.title);
   const view = makeElement(root, "div", { class: "kg-view" });
-  const [lines, keepLines] = makeText(view, "kg-line", content.scenes[0].lines.length);
+  const lines = makeText(view, "kg-line", content.scenes.map((scene) => scene.lines.map((line) => line.text)));
   const picture = makeElement(view, "div", { class: "kg-picture" });
   const svg = makeElement(picture, "svg", {
     viewBox: makeViewBox(content.width, content.height),
@@ -502,7 +498,7 @@ function mount(root, content, send, messageText = "", before = null) {
   }).observe(picture);
   if (content.legend.length) makeLegend(view, content.legend);
 
-  const [[shownCaption], keepCaption] = makeText(root, "kg-caption", 1);
+  const [shownCaption] = makeText(root, "kg-caption", content.scenes.map((scene) => [scene.caption]));
   lastId += 1;
   shownCaption.id = `kg-${lastId}`;
   svg.setAttribute("aria-describedby", shownCaption.id);
@@ -552,13 +548,6 @@ function mount(root, content, send, messageText = "", before = null) {
     return content.scenes[index];
   };
 
-  // Every step with the chosen alternatives.
-  const listSteps = () => {
-    const number = content.controls.findIndex((control) => control.is_sequence);
-    if (number < 0) return content.scenes;
-    return content.controls[number].options.map((_, step) => findScene(options.with(number, step)));
-  };
-
   // Only the next step, or an alternative to this one, tells a story: what another choice changes is drawn without delay.
   function draw(isStep) {
     const marks = findScene(options).marks.map((number) => content.marks[number]);
@@ -574,7 +563,6 @@ function mount(root, content, send, messageText = "", before = null) {
   // The step's name says at once what happens. What comes of it is said when the marks have shown it. Until then, the
   // texts of the step before, which the picture contradicts, are gone.
   let telling = null;
-  let roomy = null; // The first of the steps that there is room for.
   const tell = (scene) => {
     root.classList.remove("kg-telling");
     scene.lines.forEach((line, number) => {
@@ -588,12 +576,6 @@ function mount(root, content, send, messageText = "", before = null) {
   function show(isStep) {
     const scene = findScene(options);
     const movingMs = draw(isStep);
-    const steps = listSteps();
-    if (roomy !== steps[0]) {
-      roomy = steps[0];
-      keepLines(steps.map((step) => step.lines.map((line) => line.text)));
-      keepCaption(steps.map((step) => [step.caption]));
-    }
     clearTimeout(telling);
     root.classList.toggle("kg-telling", movingMs > 0);
     telling = movingMs ? setTimeout(tell, movingMs, scene) : tell(scene);

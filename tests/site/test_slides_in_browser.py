@@ -105,11 +105,10 @@ def move_figure(page):
     place = page.evaluate("Reveal.getIndices()")
     before = read_figure(figure)
     if is_slider:
-        for step in (1, 2):
-            page.keyboard.press("ArrowRight")
-            assert figure.locator(".kg-place").inner_text().partition(":")[0].split()[1] == str(step)
-            assert read_figure(figure) != before
-            before = read_figure(figure)
+        assert figure.locator(".kg-place").inner_text().partition(":")[0].split()[1] == "1"
+        page.keyboard.press("ArrowRight")
+        assert figure.locator(".kg-place").inner_text().partition(":")[0].split()[1] == "2"
+        assert read_figure(figure) != before
         page.keyboard.press("ArrowLeft")
         assert page.evaluate("Reveal.getIndices()") == place
         before = read_figure(figure)

@@ -3,6 +3,8 @@
 The rules:
 
 - A heading begins a slide and names it. Its sentences, lists, tables and outputs follow, on as many slides as needed.
+  What follows an answer, or leads to a question, is on the same slide if it has room. In the browser, slides.js gives
+  each slide the largest text that fits.
 - Of a long paragraph, a slide has as many sentences as it has room for. The notes have the whole paragraph, the folded
   boxes, and longer code.
 - An exercise is a task: its whole text and the learner's starter. The solution and the check are left out.
@@ -21,7 +23,7 @@ from nbformat import NotebookNode
 
 from deck.parts import Part, asks_for_prediction, has_exercise, leads_to_figure, list_parts
 from deck.piece import ROOM, Piece, render, render_line
-from deck.pieces import DENSE, fit_pieces, is_wide, make_listing, pack, read_pieces
+from deck.pieces import fit_pieces, is_wide, make_listing, pack, read_pieces
 from deck.tables import read_comparison
 from kafkagroups.course.figures.figure import Figure, read_fingerprint
 from kafkagroups.course.figures.marks import WIDTH
@@ -64,15 +66,15 @@ class Slide:
         The HTML below the heading.
     notes
         The HTML of the notes.
-    is_dense
-        Whether the text is smaller, so that a whole task stays on one slide.
+    height
+        The estimated height of the body.
     """
 
     kind: str
     title: str
     body: str
     notes: str = ""
-    is_dense: bool = False
+    height: float = 0
 
     @property
     def title_html(self) -> str:
@@ -110,17 +112,18 @@ def make_deck(solved: NotebookNode, starters: dict[str, str], figures: dict[str,
         The figures of the catalog by fingerprint.
     """
     head, *cells = solved.cells
-    deck = _read_head(head.source)
+    deck, aims = _read_head(head.source)
     parts = [part for cell in cells for part in list_parts(cell)]
     writer = _Writer(deck, starters, figures)
+    writer.flow += ["**After this lesson you can**", aims]
     for number, part in enumerate(parts):
         writer.add(part, parts[number + 1 :])
     writer.flush()
     return deck
 
 
-def _read_head(text: str) -> Deck:
-    """Return a deck with the title slide, and a slide with what the audience will be able to do."""
+def _read_head(text: str) -> tuple[Deck, str]:
+    """Return a deck with the title slide, and the list of what the audience will be able to do."""
     title = re.search(r"^# (.+)$", text, re.MULTILINE)[1]
     question = re.search(r"^\*\*(.+)\*\*$", text, re.MULTILINE)[1]
     aims, minutes, java = [
@@ -131,10 +134,8 @@ def _read_head(text: str) -> Deck:
     image = f'<img class="picture" src="{picture[2]}" alt="{escape(picture[1])}">'
     body = f'<p class="lead">{render_line(question)}</p>{image}'
     notes = render(f"Estimated minutes: {minutes}. Needs Java: {java}.")
-    aims_list = "\n".join(f"- {aim.strip()}" for aim in aims.split(";"))
     deck.sections.append([Slide("title", title, body, notes)])
-    deck.sections.append([Slide("plain", "After this lesson you can", render(aims_list))])
-    return deck
+    return deck, "\n".join(f"- {aim.strip()}" for aim in aims.split(";"))
 
 
 class _Writer:
@@ -155,18 +156,30 @@ class _Writer:
         getattr(self, f"_add_{part.kind}")(part, following)
 
     def flush(self) -> None:
-        """Write the texts and pieces that wait as slides. A task or a question has smaller text if it then fits."""
-        pieces = fit_pieces(self.flow)
-        height = sum(piece.height for piece in pieces)
-        is_dense = self.kind in ("task", "question") and ROOM < height <= ROOM / DENSE
-        for part in [pieces] if is_dense else pack(pieces):
+        """Write the texts and pieces that wait as slides."""
+        for number, part in enumerate(pack(fit_pieces(self.flow))):
             body = "".join(piece.html for piece in part)
-            notes = render("\n\n".join(piece.notes for piece in part if piece.notes))
-            if body:
-                self._append(Slide(self.kind, self.title, body, notes, is_dense))
+            slide = Slide(self.kind, self.title, body, height=sum(piece.height for piece in part))
+            slide.notes = render("\n\n".join(piece.notes for piece in part if piece.notes))
+            if not body or (number == 0 and self._can_join(slide)):
+                self._join(slide)
             else:
-                self.deck.slides[-1].notes += notes
+                self._append(slide)
         self.flow = []
+
+    def _can_join(self, slide: Slide) -> bool:
+        """Return whether a slide and the one before it, with the same heading, can be one."""
+        last = self.deck.sections[-1][-1:]
+        kinds = [("plain", "plain"), ("answer", "plain"), ("plain", "question")]
+        return bool(last) and (last[0].kind, slide.kind) in kinds and last[0].height + slide.height <= ROOM
+
+    def _join(self, slide: Slide) -> None:
+        last = self.deck.slides[-1]
+        last.body += slide.body
+        last.notes += slide.notes
+        last.height += slide.height
+        if slide.kind == "question" and slide.body:
+            last.kind = slide.kind
 
     def _append(self, slide: Slide) -> None:
         self.deck.sections[-1].append(slide)

@@ -21,7 +21,7 @@ WIDTH = 1180
 LINE = 1.35
 GAP = 16
 """The space after each piece."""
-CHARACTER = 0.55
+CHARACTER = 0.52
 
 MARKDOWN = MarkdownIt("commonmark").enable("table")
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)]*)\)")

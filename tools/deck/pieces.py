@@ -12,8 +12,10 @@ from markdown_it.tree import SyntaxTreeNode
 from deck.piece import GAP, LINE, MARKDOWN, ROOM, WIDTH, Piece, divide, move_links, render_node, text_height
 from deck.tables import read_table
 
-DENSE = 0.85
-"""The factor of all heights on a slide with smaller text."""
+DENSE = 0.88
+"""The factor of all heights on a slide with smaller text. The text of a wide listing cannot be smaller."""
+SMALL = 0.4
+"""A slide with less than this part of its room filled joins its neighbour."""
 
 TEXT = 30
 """The font size of texts and lists."""
@@ -63,7 +65,7 @@ def read_pieces(text: str, sentences: int = ALL) -> list[Piece]:
     return pieces
 
 
-def fit_pieces(flow: Sequence[str | Piece], comfort: float = ROOM * 0.65) -> list[Piece]:
+def fit_pieces(flow: Sequence[str | Piece], comfort: float = ROOM * 0.85) -> list[Piece]:
     """Return the pieces of the texts, with as many sentences as fit comfortably on one slide."""
     pieces: list[Piece] = []
     for sentences in (ALL, 3, 2, 1):
@@ -96,7 +98,7 @@ def is_wide(text: str) -> bool:
 
 
 def pack(pieces: Sequence[Piece], room: float = ROOM) -> list[list[Piece]]:
-    """Return the pieces slide by slide, each as full as the room allows."""
+    """Return the pieces slide by slide, each as full as the room allows. A small rest joins the slide before it."""
     slides: list[list[Piece]] = []
     used = 0.0
     for number, piece in enumerate(pieces):
@@ -108,7 +110,21 @@ def pack(pieces: Sequence[Piece], room: float = ROOM) -> list[list[Piece]]:
             used = 0
         slides[-1].append(piece)
         used += piece.height
-    return slides
+    return _join_small(slides, room)
+
+
+def _join_small(slides: list[list[Piece]], room: float) -> list[list[Piece]]:
+    """Return the slides, where a small one and its neighbour are one, if they fit with smaller text."""
+    joined = slides[:1]
+    for slide in slides[1:]:
+        heights = [sum(piece.height for piece in part) for part in (joined[-1], slide)]
+        is_fixed = any(piece.html.startswith("<pre") and 'wide">' in piece.html for piece in joined[-1] + slide)
+        fits = sum(heights) <= (room if is_fixed else room / DENSE)
+        if fits and min(heights) <= room * SMALL and not slide[0].begins_slide:
+            joined[-1] = joined[-1] + slide
+        else:
+            joined.append(slide)
+    return joined
 
 
 def _characters_in_listing(size: float) -> int:

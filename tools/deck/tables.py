@@ -12,9 +12,11 @@ from deck.piece import CHARACTER, GAP, LINE, ROOM, WIDTH, Piece, divide, plain, 
 TABLE = 28
 WIDE_TABLE = 23
 """The font size of a table with much text."""
-LONG_CODE = re.compile(r"(?<=<code>)[^<]{30,}")
-PUNCTUATION = re.compile(r"([.,:=/])(?=\w)")
-WORD_END = re.compile(r"\s+|(?<=[.,:=/])(?=\w)")
+LONG_CODE = re.compile(r"(?<=<code>)[^<]{18,}")
+BREAK = r"(?<=[.,:=/_])(?=\w)|(?<=[a-z])(?=[A-Z])"
+NAME_PART = re.compile(BREAK)
+WORD_END = re.compile(rf"\s+|{BREAK}")
+COLUMNS = re.compile(r'^ colspan="(\d)"')
 CELL_PADDING = 24
 ROW = re.compile(r"<tr.*?</tr>", re.DOTALL)
 LINE_END = re.compile(r"<li>|<br>|<ul>")
@@ -36,11 +38,15 @@ def read_table(node: SyntaxTreeNode) -> list[Piece]:
 def read_comparison(html: str) -> list[Piece]:
     """Return the pieces of the table in which `course.compare_brokers` shows the answers and records of brokers."""
     head, *rows = ROW.findall(html)
-    column = 0.8 * (WIDTH / head.count("<th") - CELL_PADDING)  # Long names leave the ends of lines empty.
-    heights = [
-        max(sum(text_height(line, column, WIDE_TABLE) for line in LINE_END.split(cell)) for cell in row.split("<td"))
-        for row in rows
-    ]
+    column = 0.85 * (WIDTH / head.count("<th") - CELL_PADDING)  # Long names leave the ends of lines empty.
+
+    def measure(cell: str) -> float:
+        attributes, _, text = cell.partition(">")
+        columns = COLUMNS.match(attributes)
+        width = column * int(columns[1] if columns else 1)
+        return sum(text_height(line, width, WIDE_TABLE) for line in LINE_END.split(text) if plain(line).strip())
+
+    heights = [max(measure(cell) for cell in re.split("<t[dh]", row)[1:]) for row in rows]
 
     def build(part: Sequence[int]) -> Piece:
         shown = "".join(rows[number] for number in part)
@@ -88,8 +94,8 @@ def _column_widths(rows: list[list[str]], size: float) -> list[float]:
 
 
 def _allow_breaks(html: str) -> str:
-    """Return a row of a table whose long names may be broken after a punctuation mark."""
-    return LONG_CODE.sub(lambda match: PUNCTUATION.sub(r"\1<wbr>", match[0]), html)
+    """Return a row of a table whose long names may be broken between their parts."""
+    return LONG_CODE.sub(lambda match: NAME_PART.sub("<wbr>", match[0]), html)
 
 
 def _mark_empty_corner(head: str) -> str:

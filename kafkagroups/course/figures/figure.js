@@ -4,6 +4,8 @@
 const SVG = "http://www.w3.org/2000/svg";
 const LINE_HEIGHT = 1.3; // As in marks.py, like the next one.
 const CORNER = 6;
+const EDGE = 2; // Around all marks, so that the outlines of the outermost are whole.
+const LEAST_DOT = 8; // A dot stays round, and at least so wide, in a narrow column.
 const HATCH = 6; // The distance of the lines.
 const LEAST_SIZE = 12; // The least size of a text in a narrow column, in pixels.
 const MOST_SEGMENTS = 4; // More alternatives than these are a drop-down list.
@@ -124,8 +126,9 @@ function drawMark(group, mark, waitMs, pace) {
   const rectangle = mark.kind === "box" ? group.querySelector("rect") : null;
   for (const child of [...group.children]) if (child !== rectangle) child.remove();
   const names = ["kg-mark", `kg-${mark.kind}`, `kg-tone-${mark.tone}`, mark.hue && `kg-hued ${mark.hue}`, isCalm && "kg-calm"];
+  const stays = group.mark && String(placeOf(group.mark)) === String(placeOf(mark));
   if (mark.duration) names.push("kg-slow");
-  else if (group.mark && String(placeOf(group.mark)) === String(placeOf(mark))) names.push("kg-stays");
+  else if (stays) names.push("kg-stays");
   for (const name of ["dashed", "gone", "hollow", "solid"]) if (mark[`is_${name}`]) names.push(`kg-${name}`);
   if (mark.kind === "box" && !mark.lines?.length) names.push("kg-empty");
   group.setAttribute("class", names.filter(Boolean).join(" "));
@@ -146,7 +149,8 @@ function drawMark(group, mark, waitMs, pace) {
     Object.assign(text.style, styles[number]); // An old text keeps its colour until it goes.
     text.setAttribute("class", "kg-old");
     group.append(text);
-    text.animate({ opacity: 0 }, { duration: 100, delay: waitMs, fill: "forwards" }).onfinish = () => text.remove();
+    const delay = mark.duration && !stays ? 0 : waitMs; // A slow mark moves without a word.
+    text.animate({ opacity: 0 }, { duration: 100, delay, fill: "forwards" }).onfinish = () => text.remove();
   }
 }
 
@@ -197,6 +201,7 @@ function narrowMark(mark, narrow) {
 
 // A box whose words get too wide has them below each other. Otherwise, it keeps its width, or some of the letters.
 function squeezeBox(box, [right, y], squeeze) {
+  if (box.width === box.height && box.width <= 2 * CORNER) return squeezeDot(box, squeeze);
   const width = y === box.y && right > box.x ? right - box.x : box.width * squeeze;
   const isTight = (texts, size) => texts.some((text) => text.length * size * CHARACTER_WIDTH > width);
   const lines = box.short && isTight(box.lines ?? [], box.size) ? box.short.split("\n") : (box.lines ?? []);
@@ -206,6 +211,11 @@ function squeezeBox(box, [right, y], squeeze) {
   if (box.is_bold) return { ...box, x: box.x - Math.min((box.width - width) / 2, 6) };
   const room = Math.floor(width / (box.size * CHARACTER_WIDTH)) - 1;
   return { ...box, width, lines: room > 1 ? lines.map((line) => (line.length > room + 1 ? `${line.slice(0, room)}…` : line)) : [] };
+}
+
+function squeezeDot(dot, squeeze) {
+  const width = Math.min(dot.width, Math.max(dot.width * squeeze, LEAST_DOT));
+  return { ...dot, width, height: width, x: dot.x + (dot.width * squeeze - width) / 2, y: dot.y + (dot.height - width) / 2 };
 }
 
 function wrapTexts(texts, isTight) {
@@ -225,6 +235,8 @@ function measureNarrow(narrow) {
   const bottoms = narrow.map(([, top, , bottom, place]) => place[1] + bottom - top);
   return [Math.max(...rights), Math.max(...bottoms)];
 }
+
+const makeViewBox = (width, height) => `${-EDGE} ${-EDGE} ${width + 2 * EDGE} ${height + 2 * EDGE}`;
 
 // A mark whose successor comes to the same place waits until it is there.
 function leave(group, waitMs = 0) {
@@ -469,7 +481,7 @@ function mount(root, content, send, messageText = "", before = null) {
   const lines = makeText(view, "kg-line", content.scenes.map((scene) => scene.lines.map((line) => line.text)));
   const picture = makeElement(view, "div", { class: "kg-picture" });
   const svg = makeElement(picture, "svg", {
-    viewBox: `0 0 ${content.width} ${content.height}`,
+    viewBox: makeViewBox(content.width, content.height),
     preserveAspectRatio: "xMinYMin meet",
     role: "img",
     "aria-label": content.title,
@@ -481,7 +493,7 @@ function mount(root, content, send, messageText = "", before = null) {
     const isNarrow = picture.clientWidth > 0 && picture.clientWidth < READABLE;
     if (isNarrow === isFolded) return;
     isFolded = picture.classList.toggle("kg-folded", isNarrow);
-    svg.setAttribute("viewBox", `0 0 ${(isFolded ? measureNarrow(narrow) : [width, height]).join(" ")}`);
+    svg.setAttribute("viewBox", makeViewBox(...(isFolded ? measureNarrow(narrow) : [width, height])));
     draw(false);
   }).observe(picture);
   if (content.legend.length) makeLegend(view, content.legend);
@@ -539,7 +551,7 @@ function mount(root, content, send, messageText = "", before = null) {
   // Only the next step, or an alternative to this one, tells a story: what another choice changes is drawn without delay.
   function draw(isStep) {
     const marks = findScene(options).marks.map((number) => content.marks[number]);
-    const leastSize = (LEAST_SIZE * measureNarrow(narrow)[0]) / picture.clientWidth;
+    const leastSize = (LEAST_SIZE * (measureNarrow(narrow)[0] + 2 * EDGE)) / picture.clientWidth;
     const enlarge = (mark) => {
       const fitting = mark.kind === "box" ? mark.height / ((mark.lines ?? []).length * LINE_HEIGHT) : leastSize;
       return { ...mark, size: mark.size && Math.max(mark.size, Math.min(leastSize, fitting)) };
@@ -548,7 +560,8 @@ function mount(root, content, send, messageText = "", before = null) {
     return drawScene(svg, isStep ? placed : placed.map((mark) => ({ ...mark, delay: 0, duration: 0 })), choose);
   }
 
-  // The step's name says at once what happens. What comes of it is said after the marks have shown it.
+  // The step's name says at once what happens. What comes of it is said when the marks have shown it. Until then, the
+  // texts of the step before, which the picture contradicts, are gone.
   let telling = null;
   const tell = (scene) => {
     root.classList.remove("kg-telling");
@@ -565,7 +578,7 @@ function mount(root, content, send, messageText = "", before = null) {
     const movingMs = draw(isStep);
     clearTimeout(telling);
     root.classList.toggle("kg-telling", movingMs > 0);
-    telling = movingMs ? setTimeout(tell, movingMs + LEAVE_MS, scene) : tell(scene);
+    telling = movingMs ? setTimeout(tell, movingMs, scene) : tell(scene);
     if (text.textContent) spoken.textContent = tellStep(scene, text.textContent.split("\n"));
     text.textContent = scene.text.join("\n");
     updates.forEach((update, number) => update(options[number], scene.place));

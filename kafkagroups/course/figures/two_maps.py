@@ -194,7 +194,7 @@ def _draw_record(offset: int, entry: SmallRecord, loaded: int, is_past_end: bool
     lines = tuple(wrap(_name_record(entry), 9))
     is_last = offset == loaded - 1 and not is_past_end
     is_ahead = offset >= loaded
-    tone = Tone.NEW if is_last else Tone.MUTED if is_ahead else Tone.PLAIN
+    tone = Tone.NEW if is_last else (Tone.PLAIN, Tone.MUTED)[is_ahead]
     hue = str(entry.producer) if entry.ends is None and not is_ahead else ""
     style: dict[str, Any] = {"is_bold": is_last, "is_dashed": bool(entry.producer), "hue": hue}
     yield Box(f"record {offset}", left, 37, _CELL_WIDTH, 48, lines, tone, 11, **style)

@@ -264,7 +264,7 @@ def _draw_fields(number: int, y: float, sides: _Sides, fields: Sequence[Span], w
     for field in fields:
         name = find_name(field)
         x, width = _find_block(sides, field.start, field.end)
-        tone = Tone.DEAD if field.text == _SKIPPED else Tone.ERROR if name in wrong else Tone.LIVE
+        tone = Tone.DEAD if field.text == _SKIPPED else (Tone.LIVE, Tone.ERROR)[name in wrong]
         sign = _ERROR_SIGN if name in wrong else ""
         words = fit_words(width, _SIZE, sign + _WORDS.get(name, name), sign.strip())
         lines = (*words, shorten(field.text, int((width - 14) / measure_text("0", _SIZE))))

@@ -128,7 +128,7 @@ def test_a_reader_of_version_1_misreads_the_newer_versions_without_an_error():
 
 def test_the_reader_of_version_3_fails_as_the_lesson_says():
     """The length byte 07 and the letter t are one number: 0x0774 is 1908."""
-    assert "version 4 refused: length 1908, but only 32 bytes left" in overlay().text(EXPECTS_3, END)
+    assert "version 4 refused: length 1908: only 32 bytes left" in overlay().text(EXPECTS_3, END)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_a_leader_epoch_goes_unnoticed_and_a_length_does_not():
     assert list_results(segment().text(numbers[15], RECOVERED)) == ["kept ✓"] * 3 + ["kept broken"] + ["kept ✓"] * 9
     assert list_results(segment().text(numbers[7], RECOVERED))[3] == "now offset 2"
     for noticed in (11, 16, 20):
-        expected = ["fits ✓"] * 3 + ["wrong ✗"] + ["not checked"] * 9
+        expected = ["fits ✓"] * 3 + ["wrong ✗"] + ["unchecked"] * 9
         assert list_results(segment().text(numbers[noticed], CHECKED)) == expected
 
 

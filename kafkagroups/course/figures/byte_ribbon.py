@@ -20,7 +20,7 @@ MARGIN = 6
 _SIZE = 11
 _BLOCK_HEIGHT = 50
 _STRIP_HEIGHT = 5
-_ROW_HEIGHT = _BLOCK_HEIGHT + _STRIP_HEIGHT + 4
+_ROW_HEIGHT = _BLOCK_HEIGHT + _STRIP_HEIGHT + 10
 _GAP = 4
 _SECONDS_PER_ROW = 0.35
 _SHOWN_BYTES = (11, 8)
@@ -115,7 +115,8 @@ def _place_block(span: Span, x: float, y: float, shown: int) -> Place:
     place = Place(span, x, y, 0, shown)
     hex_text = "00 " * min(shown, span.end - span.start) + "…" * place.is_cut
     # Of a long value, its block shows what fits.
-    texts = (hex_text.strip(), _find_label(span), span.text.rpartition(", ")[2] if _find_kind(span) == "count" else "")
+    count = span.text.rpartition(", ")[2] + " − 1 = 0" * span.meaning.endswith("plus 1")
+    texts = (hex_text.strip(), _find_label(span), count if _find_kind(span) == "count" else "")
     return replace(place, width=max(measure_text(text, _SIZE) for text in texts) + 7)
 
 
@@ -129,7 +130,8 @@ def draw_block(number: int, place: Place, data: bytes, value: str, tone: Tone, *
     elif span.type in ("string", "bytes", ""):
         value = "  ".join(chr(byte) if 0x20 <= byte < 0x7F else "·" for byte in data[: place.shown]) + rest
     elif kind == "count":
-        value = value.rpartition(", ")[2]
+        is_raised = span.meaning.endswith("plus 1") and value.isdecimal()
+        value = f"{int(value) + 1} − 1 = {value}" if is_raised else value.rpartition(", ")[2]
     most = int((place.width - 4) / measure_text("0", _SIZE))
     lines = (_find_label(span), data[: place.shown].hex(" ") + rest, shorten(value, most))
     frame = (place.x, place.y, place.width, _BLOCK_HEIGHT)

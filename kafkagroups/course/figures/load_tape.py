@@ -248,7 +248,7 @@ def _draw_sign(key: str, top: float) -> Box:
 
 def _draw_late(group: str) -> Box:
     frame = (_CLASSIC.left, _find_row(group), _GROUP_WIDTH, _CHIP_HEIGHT)
-    return Box(f"late {group}", *frame, ("not yet",), Tone.MUTED, 11, is_dashed=True, is_hollow=True, delay=_DELAY)
+    return Box(f"late {group}", *frame, ("not yet",), Tone.PAGE, 11, delay=_DELAY)
 
 
 def _draw_chip(coordinator: _Coordinator, slot: _Slot, word: str, tone: Tone = Tone.DEAD, **style: Any) -> Box:
@@ -291,7 +291,7 @@ def _draw_chips(coordinator: _Coordinator, memory: _Memory, before: _Memory, ste
         if is_new and ends:
             yield _draw_end(drawn, "✓", Tone.LIVE, step)
     for slot in before.chips.keys() - memory.chips.keys() if not is_end else ():
-        style = {"is_dashed": True, "is_hollow": not ends, "origin": f"cell {step - 1}", "is_bold": not ends}
+        style = {"is_dashed": bool(ends), "is_hollow": not ends, "origin": f"cell {step - 1}", "is_bold": not ends}
         style |= {"hue": slot[0], "is_gone": True} if ends else {"tone": Tone.NEW}
         drawn = _draw_chip(coordinator, slot, before.chips[slot].word if ends else _LOG[step - 1].word, **style)
         yield drawn

@@ -182,8 +182,8 @@ def _draw_story(scale: _Scale, moments: list[Moment], phases: Sequence[Sequence[
     for number in range(len(MEMBERS)):
         yield from _draw_lane(scale, number, moments, phases[number])
     yield from _draw_states(scale, moments)
-    yield Label("state", _LEFT + 3, _STATE_TOP + 36, _name_state(moments[-1]), tone=Tone.MUTED, size=_SMALL)
     yield from _draw_axis(scale)
+    yield Label("state", _LEFT + 3, _STATE_TOP + 36, _name_state(moments[-1]), tone=Tone.MUTED, size=_SMALL)
     yield from _draw_messages(scale, messages, len(moments[-1].events))
     yield from _draw_log(scale, moments, len(moments[-1].written) - _has_appended(moments), Tone.NEW)
 
@@ -247,9 +247,9 @@ class _Scale:
 
 def _draw_axis(scale: _Scale) -> Iterator[Mark]:
     """The seconds, and the second of the event. Messages come from where its line crosses a lane."""
-    yield Label("axis", _LEFT - 6, 12, "unread for", "end", Tone.MUTED)
+    yield Label("axis", _LEFT - 8, 12, "unread for", "end", Tone.MUTED)
     x = scale.now_x
-    for second in range(0, int(scale.span_s) + 1, 2):
+    for second in range(2, int(scale.span_s) + 1, 2):
         if abs(scale.find_x(second) + 5 - x) > 38:
             yield Label(f"second {second}", scale.find_x(second) + 5, 12, str(second), "middle", Tone.MUTED)
     yield Arrow("now", x, 16, x, _LOG_TOP - 2, Tone.NEW, has_head=False, duration=_PASS_S)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkagroups.course.figures.byte_ribbon import ByteChange, parse_change
-from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput, squeeze_right
-from kafkagroups.course.figures.marks import Box, Label, Line, Mark, Scene, Tone
+from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput, Part, squeeze_right
+from kafkagroups.course.figures.marks import WIDTH, Box, Label, Line, Mark, Scene, Tone
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.log.batch import CRC_FROM, CRC_POSITION, Batch
 from kafkagroups.log.batches import read_batches
@@ -22,9 +22,13 @@ _OFFSET_LEFT = 40
 _RESULT_RIGHT = 556
 _BAR_LEFT = 84
 # The start of a batch is wider than in scale, so that its parts can be seen.
-_START_WIDTHS = (84, 44)
-_COVERED_LEFT = _BAR_LEFT + sum(_START_WIDTHS)
-_COVERED_WIDTH = 240
+_OUTSIDE, _CHECKSUM = (78, 58)
+_COVERED_LEFT = _BAR_LEFT + _OUTSIDE + _CHECKSUM
+_COVERED_WIDTH = 176
+_NAMES_LEFT = 408
+_SQUEEZE = 0.41
+_SHOWN = ((6, 8), (7, 17), (10, 26), (11, 35), (15, 48), (16, 60))
+"""Of the bytes that no checksum covers: the last one, and the place of each part."""
 _HEAD_HEIGHT = 32
 _ROW_HEIGHT = 29
 _BAR_HEIGHT = 23
@@ -34,14 +38,9 @@ _SECONDS_PER_BATCH = 0.25
 _SECONDS_OF_A_MOVE = 0.5
 _MOST_SECONDS = 1.3
 _EXAMPLE = "690=00"
-_HEADS = (
-    (4, "byte", "start"),
-    (_OFFSET_LEFT, "offset", "start"),
-    (_BAR_LEFT + _START_WIDTHS[0] / 2, "not covered", "middle"),
-    (_COVERED_LEFT - _START_WIDTHS[1] / 2, "CRC", "middle"),
-    (_COVERED_LEFT + 8, "covered by it", "start"),
-)
-_WORDS = {"OffsetCommit": "commit", "GroupMetadata": "group record"}
+_HEADS = ((4, "byte"), (_OFFSET_LEFT, "offset"), (_COVERED_LEFT + 8, "covered by it"), (_NAMES_LEFT, "record"))
+_MIDDLE_HEADS = ((_BAR_LEFT + _OUTSIDE / 2, "not covered"), (_COVERED_LEFT - _CHECKSUM / 2, "CRC"))
+_WORDS = {"OffsetCommit": "commit", "GroupMetadata": "group"}
 # The fields of a header that the figure breaks without a kernel: the last byte of each, counted from the batch.
 _BROKEN_FIELDS = (("offset", 7), ("length", 11), ("leader epoch", 15), ("magic", 16), ("checksum", 20))
 
@@ -91,8 +90,9 @@ class Segment(Figure):
         )
         title = "A segment: batches and what their checksums cover"
         typed = FreeInput("break a byte (position=hex)", _EXAMPLE)
-        narrow = squeeze_right(_BAR_LEFT - 4, self._height, 0.535)
-        return Content.draw(title, self._height, controls, draw, free_input=typed, narrow=narrow)
+        names = Part(_NAMES_LEFT - 4, 0, WIDTH, self._height, (213, 0), 0.815)
+        narrow = (names, *squeeze_right(_BAR_LEFT - 4, self._height, _SQUEEZE))
+        return Content.draw(title, self._height, controls, draw, free_input=typed, narrow=narrow, has_bytes=True)
 
     def _describe(self, broken: ByteChange) -> str:
         return f"byte {broken.position}, {self._name_place(broken.position)}"
@@ -106,7 +106,8 @@ class Segment(Figure):
         return name if name == "after the checksum" else f"part of the {name}"
 
     def _draw(self, broken: ByteChange | None, recovery: Recovery, moment: int) -> Scene:
-        marks: list[Mark] = [Label(f"head {name}", x, 12, name, side, Tone.MUTED, 11) for x, name, side in _HEADS]
+        marks: list[Mark] = [Label(f"head {name}", x, 12, name, "start", Tone.MUTED, 11) for x, name in _HEADS]
+        marks += [Label(f"head {name}", x, 12, name, "middle", Tone.MUTED, 11) for x, name in _MIDDLE_HEADS]
         text = []
         scale = _COVERED_WIDTH / (max(batch.size for batch in self.batches) - CRC_FROM)
         kept_count = len(recovery.kept)
@@ -209,31 +210,29 @@ def _choose_bytes(data: bytes, batches: Sequence[Batch]) -> list[ByteChange]:
 
 def _find_byte(index: int, scale: float) -> float:
     """Return where the sign of a byte of a batch is, inside its field."""
-    outside, checksum = _START_WIDTHS
     if index < CRC_POSITION:
-        return _BAR_LEFT + 9 + index / CRC_POSITION * (outside - 20)
+        return _BAR_LEFT + next(x for last, x in _SHOWN if index <= last)
     if index < CRC_FROM:
-        return _BAR_LEFT + outside + 9 + (index - CRC_POSITION) / (CRC_FROM - CRC_POSITION) * (checksum - 14)
+        return _BAR_LEFT + _OUTSIDE + 10 + (index - CRC_POSITION) / (CRC_FROM - CRC_POSITION) * (_CHECKSUM - 10)
     return _COVERED_LEFT + (index - CRC_FROM + 0.5) * scale
 
 
 def _draw_batch(batch: Batch, number: int, y: float, scale: float, tone: Tone, delay: float) -> Iterator[Mark]:
-    outside, checksum = _START_WIDTHS
+    data = batch.data
     width = (batch.size - CRC_FROM) * scale
     is_cut = tone is Tone.DEAD
-    style: dict[str, Any] = {"is_gone": is_cut, "delay": delay}
+    style: dict[str, Any] = {"is_gone": is_cut, "delay": delay, "size": 10, "short": " "}
     kind = Tone.DEAD if is_cut else Tone.MUTED
-    yield Box(f"outside {number}", _BAR_LEFT, y, outside - 2, _BAR_HEIGHT, tone=kind, **style)
+    words = f"…{data[7]:02x}…{data[11]:02x}…{data[15:CRC_POSITION].hex()}"
+    yield Box(f"outside {number}", _BAR_LEFT, y, _OUTSIDE - 2, _BAR_HEIGHT, (words,), kind, **style)
     style |= {"tone": tone, "is_hollow": tone is Tone.MUTED}
-    yield Box(f"checksum {number}", _BAR_LEFT + outside, y, checksum - 2, _BAR_HEIGHT, **style)
-    yield Box(f"covered {number}", _COVERED_LEFT, y, width, _BAR_HEIGHT, **style)
-    x = _COVERED_LEFT + 8 + (0 if width > _COVERED_WIDTH / 2 else width)
+    words = data[CRC_POSITION:CRC_FROM].hex()
+    yield Box(f"checksum {number}", _BAR_LEFT + _OUTSIDE, y, _CHECKSUM - 2, _BAR_HEIGHT, (words,), **style)
+    line, short = (f"…{data[-max(int(room / 13), 1) :].hex()}" for room in (width - 12, width * _SQUEEZE - 13))
+    style["short"] = short if len(short) > 3 else " "
+    yield Box(f"covered {number}", _COVERED_LEFT, y, width, _BAR_HEIGHT, (line,), **style)
     kind = Tone.DEAD if is_cut else Tone.PLAIN
-    words = _find_words(batch)
-    yield Label(f"words {number}", x, y + 16, words, tone=kind, size=11, delay=0.3 * is_cut)
-    if words == "tombstone":
-        frame = (_COVERED_LEFT + 5, y + 4, 26, 15)
-        yield Box(f"tombstone {number}", *frame, ("∅",), kind, 11, is_hollow=True, is_bold=True, delay=delay)
+    yield Label(f"words {number}", _NAMES_LEFT, y + 16, _find_words(batch), tone=kind, size=11, delay=0.3 * is_cut)
 
 
 def _find_words(batch: Batch) -> str:
@@ -251,7 +250,7 @@ def _describe_result(
     if moment == 0:
         return "", Tone.MUTED
     if now is None and moment == 1:
-        return ("wrong ✗", Tone.ERROR) if number == kept_count else ("not checked", Tone.MUTED)
+        return ("wrong ✗", Tone.ERROR) if number == kept_count else ("unchecked", Tone.MUTED)
     if now is None:
         return "cut away ✗", Tone.ERROR
     if moment == 1:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from kafkagroups.api import load
 from kafkagroups.course.figures.figure import Content, Control, Figure, squeeze_right
-from kafkagroups.course.figures.marks import Arrow, Box, Label, Line, Mark, Scene, Tone
+from kafkagroups.course.figures.marks import DASHED, KEY, Arrow, Box, Label, Line, Mark, Scene, Tone
 from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.course.small_logs import SmallRecord, write_small_log
 from kafkagroups.groups.offsets import TopicPartition
@@ -39,6 +39,7 @@ _ENDINGS = {
     "1 commits, then 2 aborts": (_1_COMMITS, _2_ABORTS),
     "2 commits, 1 stays open": (_2_COMMITS,),
 }
+_LEGEND = (Box("not read yet", *KEY, tone=Tone.MUTED), DASHED)
 _Entries = tuple[SmallRecord, ...]
 
 
@@ -51,9 +52,9 @@ class _State(NamedTuple):
 class TwoMaps(Figure):
     def __init__(self) -> None:
         folder = make_scratch_folder()
-        after_records = [f"after record {offset}" for offset in range(5)]  # The sixth is the end of the log.
+        steps = ("nothing is loaded", *(f"after record {offset}" for offset in range(5)), "the end of the log")
         controls = (
-            Control("step", "step", ("nothing is loaded", *after_records, "the end of the log"), initial=2),
+            Control("step", "step", steps, initial=2),
             Control("ending", "the transactions end", tuple(_ENDINGS), is_sequence=False),
         )
         logs = [(*_COMMITS, *ending) for ending in _ENDINGS.values()]
@@ -64,7 +65,8 @@ class TwoMaps(Figure):
             return _draw(logs[ending], states[ending], min(step, count), step > count)
 
         title = "Two maps: what counts, and what waits for a marker"
-        super().__init__(Content.draw(title, _HEIGHT, controls, draw, narrow=squeeze_right(2, _HEIGHT, 0.63)))
+        narrow = squeeze_right(2, _HEIGHT, 0.63)
+        super().__init__(Content.draw(title, _HEIGHT, controls, draw, legend=_LEGEND, narrow=narrow))
 
 
 def _load_states(folder: Path, entries: _Entries) -> list[_State]:
@@ -96,7 +98,7 @@ def _draw(entries: _Entries, states: list[_State], loaded: int, is_past_end: boo
     slots = {f"producer {producer}": (_WAITS_LEFT, top) for producer, top in _SLOT_TOPS.items()}
     slots["orders-0"] = (_COUNTS_LEFT, _COUNTS_TOP)
     for words, place in slots.items():
-        marks.append(Box(f"slot {words}", *place, _BOX_WIDTH, 40, tone=Tone.MUTED, is_dashed=True))
+        marks.append(Box(f"slot {words}", *place, _BOX_WIDTH, 40, tone=Tone.PAGE))
     lost = _find_lost(state, before, entries, loaded)
     last = entries[loaded - 1]
     fate = "aborted" if last.ends is ControlType.ABORT else "too old"
@@ -191,10 +193,10 @@ def _draw_record(offset: int, entry: SmallRecord, loaded: int, is_past_end: bool
     left = _find_cell(offset)
     lines = tuple(wrap(_name_record(entry), 9))
     is_last = offset == loaded - 1 and not is_past_end
-    tone = Tone.NEW if is_last else Tone.PLAIN
     is_ahead = offset >= loaded
-    hue = str(entry.producer) if entry.ends is None else ""
-    style: dict[str, Any] = {"is_bold": is_last, "is_dashed": is_ahead, "is_hollow": is_ahead, "hue": hue}
+    tone = Tone.NEW if is_last else (Tone.PLAIN, Tone.MUTED)[is_ahead]
+    hue = str(entry.producer) if entry.ends is None and not is_ahead else ""
+    style: dict[str, Any] = {"is_bold": is_last, "is_dashed": bool(entry.producer), "hue": hue}
     yield Box(f"record {offset}", left, 37, _CELL_WIDTH, 48, lines, tone, 11, **style)
     yield Label(f"offset {offset}", left + _CELL_WIDTH / 2, 98, str(offset), "middle", Tone.MUTED, 11)
 

@@ -31,18 +31,14 @@ _RESULT_WIDTH = 200
 _OFFSET_OF_COMMIT = {"1.0.1": 37, "3.9.2": 37, "4.3.1": 38}
 """The log offset of the same commit of `billing` in the logs of three Kafka releases."""
 _TOO_LONG = re.compile(r"expected a string of length (\d+), found (\d+) more bytes")
+_GAP = 4
+_NO_NULL = "expected a value that is not null, found "
 _ERROR_SIGN = "✗ "
 _SKIPPED = "skip"
 # The columns of the picture: the fields that stand in each, and its width.
-_COLUMNS = (
-    (("version",), 76),
-    (("offset",), 77),
-    (("leaderEpoch",), 70),
-    (("length of metadata",), 65),
-    (("metadata",), 87),
-    (("commitTimestamp",), 84),
-    (("expireTimestamp", "tagged fields", "tag of topicId", "topicId"), 87),
-)
+_FIELDS = ("version", "offset", "leaderEpoch", "length of metadata", "metadata", "commitTimestamp")
+_ENDS = ("expireTimestamp", "tagged fields", "tag of topicId", "topicId")
+_COLUMNS = (*zip(((name,) for name in _FIELDS), (68, 82, 70, 62, 90, 84), strict=True), (_ENDS, 91))
 _BEFORE = "Three releases wrote the same commit. The bytes contain no names, so a reader needs the version."
 _DURING = "The reader counts bytes from the left, and cuts off one field after another in each value."
 _WORDS = {
@@ -51,6 +47,7 @@ _WORDS = {
     "commitTimestamp": "commit time",
     "expireTimestamp": "expire time",
 }
+_SHORT = {"version": "ver.", "length": "len.", "metadata": "meta", "tag: topic id": "topic"}
 
 
 _Result = tuple[int | None, Reading, set[str]]
@@ -125,7 +122,7 @@ def read_value(reader: Reader, key: bytes | None, value: bytes | None) -> Readin
     try:
         spans: list[Span] = annotate(key, data, reader.dialect)
     except InvalidRecord as refused:
-        error = _TOO_LONG.sub(r"length \1, but only \2 bytes left", refused.reason)
+        error = _TOO_LONG.sub(r"length \1: only \2 bytes left", refused.reason).removeprefix(_NO_NULL)
         spans = split_before_error(refused, key, data, reader.dialect)
     fields = [span for span in spans if span.part == "value" and span.field]
     if fields and (error or reader.fixed_version is not None):
@@ -139,7 +136,7 @@ def _draw(records: Sequence[_Pair], reader: Reader, readings: Sequence[Reading],
     text = [who.replace("reader ", "reader: ")]
     results = []
     bad = 0
-    told = []
+    told: dict[int | None, str] = {}
     for number, ((key, value), reading) in enumerate(zip(records, readings, strict=True)):
         assert value is not None
         record = decode(key, value)
@@ -151,14 +148,11 @@ def _draw(records: Sequence[_Pair], reader: Reader, readings: Sequence[Reading],
         sides = _find_sides(written)
         fields = _list_shown(reading)
         end = fields[:cut][-1].end if fields[:cut] else 0
-        marks += _draw_written(number, y + _TOP, value, written, end)
+        is_done = cut >= _find_end(reading)
+        marks += _draw_written(number, y + _TOP, value, written, end, _find_length(reading) if is_done else range(0))
         wrong = _find_wrong(written, reading)
         bad += not wrong.isdisjoint(map(find_name, fields[:cut])) or (cut > len(fields) and reading.error is not None)
-        tone = Tone.MUTED
-        result = f"{len(value)} bytes"
-        if is_done := cut >= _find_end(reading):
-            tone, result = _describe_result(reading, wrong)
-            results.append((record.value_version, reading, wrong))
+        tone, result = _describe_result(reading, wrong) if is_done else (Tone.MUTED, f"{len(value)} bytes")
         middle = WIDTH - _LEFT - _RESULT_WIDTH / 2
         marks += [
             Label(f"title {number}", _LEFT, y + 15, title, is_bold=True),
@@ -172,16 +166,20 @@ def _draw(records: Sequence[_Pair], reader: Reader, readings: Sequence[Reading],
         marks += boxes
         text += [f"{title} {find_name(field)}: {box.lines[1]}" for field, box in zip(fields, boxes, strict=False)]
         if is_done:
+            results.append((record.value_version, reading, wrong))
             marks += _draw_rest(number, read_y, value, sides, reading)
         if is_done and reading.error is not None:
             text.append(f"{title} refused: {reading.error}")
-        told += [f"{title.capitalize()}{words}" for words in _tell_cut(sides, reading, wrong, cut)]
-        x = sides[end - 1][1] if end else _LEFT
-        marks.append(Box(f"cut {number}", x - 1, read_y - 4, 2, _BLOCK_HEIGHT + 6, tone=Tone.NEW, is_solid=True))
+        if words := "".join(_tell_cut(sides, reading, wrong, cut)):
+            told[record.value_version] = words
+        x = sides[end - 1][1] if end else _LEFT - _GAP
+        marks.append(Box(f"cut {number}", x + 1, read_y - 4, 2, _BLOCK_HEIGHT + 6, tone=Tone.NEW, is_solid=True))
     if len(results) < len(records):
-        words = f"The first {format_count(cut, 'field')} fit in every version"
-        if bad:
-            words = next(iter(told), f"{bad} of {len(records)} versions are misread or refused so far")
+        words = f"{bad} of {len(records)} versions are misread or refused so far"
+        words = words if bad else f"The first {format_count(cut, 'field')} fit in every version"
+        if told:
+            reason = " are refused" if len({*told.values()}) > 1 else next(iter(told.values()))
+            words = f"Version{'s' * (len(told) > 1)} {' and '.join(map(str, told))}{reason}"
         line = Line(words if cut else "Where does each field begin?", Tone.ERROR if bad else Tone.PLAIN)
         return Scene(tuple(marks), _DURING if cut else _BEFORE, tuple(text), lines=(line,))
     return Scene(tuple(marks), _make_caption(reader, results), tuple(text), lines=(_conclude(results),))
@@ -218,7 +216,7 @@ def _list_columns(written: Reading) -> Iterator[tuple[float, float, list[Span]]]
     for names, width in _COLUMNS:
         fields = [field for field in written.spans if find_name(field) in names]
         if fields:
-            yield x, width, fields
+            yield x, width - _GAP, fields
             x += width
 
 
@@ -234,60 +232,63 @@ def _find_sides(written: Reading) -> _Sides:
     return sides
 
 
-def _draw_written(number: int, y: float, value: bytes, written: Reading, end: int) -> Iterator[Mark]:
-    """Yield the bytes of a value. Those that the reader has read are faded."""
+def _find_length(reading: Reading) -> range:
+    """Return the bytes that a reader took for a length, and then refused. Up to version 3, these are two bytes."""
+    if reading.error is None or not reading.error.startswith("length"):
+        return range(0)
+    end = reading.spans[-1].end
+    return range(end, end + 1 + (int(reading.error.split()[1].strip(":")) > 255))
+
+
+def _draw_written(number: int, y: float, value: bytes, written: Reading, end: int, length: range) -> Iterator[Mark]:
+    """Yield the bytes of a value. Those that the reader has read are faded, and those of a wrong length are red."""
     for x, width, fields in _list_columns(written):
         name = find_name(fields[0])
         words = "tag: topic id" if name == "tagged fields" else _WORDS.get(name, name)
         data = value[fields[0].start : fields[-1].end]
         hex_text = data.hex() if len(data) <= 6 else f"{data[:2].hex()}…{data[-3:].hex()}"
         tone = Tone.DEAD if fields[-1].end <= end else Tone.PLAIN
-        short = f"{words.removesuffix(' time').removeprefix('tag: ')}\n…{data[-1:].hex()}"
-        frame = (x, y, width, _BLOCK_HEIGHT)
-        yield Box(f"written {number} {name}", *frame, (words, hex_text), tone, _SIZE, short=short)
+        red = bytes(value[at] for at in length if fields[0].start <= at < fields[-1].end).hex()
+        first = max(length.start - fields[0].start, 0)
+        # In a narrow column, there is a free place for the red bytes.
+        some = f"…{red}…" if red and first else f"  {data[1:2].hex()}" * bool(red) + f"…{data[-1:].hex()}"
+        short = f"{_SHORT.get(words, words.removesuffix(' time'))}\n{hex_text if len(data) < 3 else some}"
+        yield Box(f"written {number} {name}", x, y, width, _BLOCK_HEIGHT, (words, hex_text), tone, _SIZE, short=short)
+        if red:
+            left = x + width / 2 + measure_text("00", _SIZE) * (first - len(data) / 2)
+            frame = (left - 1, y + 14, measure_text(red, _SIZE) + 2, 15)
+            yield Box(f"marked {number} {name}", *frame, (red,), Tone.ERROR, _SIZE, is_bold=True)
 
 
 def _draw_fields(number: int, y: float, sides: _Sides, fields: Sequence[Span], wrong: set[str]) -> Iterator[Box]:
     for field in fields:
         name = find_name(field)
         x, width = _find_block(sides, field.start, field.end)
-        is_wrong = name in wrong
-        tone = Tone.ERROR if is_wrong else Tone.LIVE
-        if field.text == _SKIPPED:
-            tone = Tone.DEAD
-        sign = _ERROR_SIGN if is_wrong else ""
-        words = sign + _WORDS.get(name, name)
-        if measure_text(words, _SIZE) > width:
-            words = sign.strip()
-        lines = (words, shorten(field.text, int((width - 14) / measure_text("0", _SIZE))))
+        tone = Tone.DEAD if field.text == _SKIPPED else (Tone.LIVE, Tone.ERROR)[name in wrong]
+        sign = _ERROR_SIGN if name in wrong else ""
+        words = fit_words(width, _SIZE, sign + _WORDS.get(name, name), sign.strip())
+        lines = (*words, shorten(field.text, int((width - 14) / measure_text("0", _SIZE))))
         # A block comes from the bytes above it, which have its name.
         origin = f"written {number} {sides[field.start][2]}"
-        style: dict[str, Any] = {"is_dashed": is_wrong, "origin": origin, "short": sign + lines[1]}
+        style: dict[str, Any] = {"is_dashed": name in wrong, "origin": origin, "short": sign + lines[1]}
         yield Box(f"read {number} {name}", x, y, width, _BLOCK_HEIGHT, lines, tone, _SIZE, **style)
 
 
 def _draw_rest(number: int, y: float, value: bytes, sides: _Sides, reading: Reading) -> Iterator[Mark]:
     """Yield the bytes that a reader did not read, or refused, and those that it took for a length."""
     end = max((field.end for field in reading.spans), default=0)
-    size = len(value)
-    if end == size and reading.error is None:
+    if end == len(value) and reading.error is None:
         return
-    x, width = _find_block(sides, end, size)
+    x, width = _find_block(sides, end, len(value))
     style: dict[str, Any] = {"tone": Tone.DEAD, "size": _SIZE, "is_dashed": True}
     rest = fit_words(width - 6, _SIZE, "not read", "…")
     if reading.error is not None:
-        style |= {"tone": Tone.ERROR, "origin": f"marked {number}", "delay": 0.3}
-        words = _ERROR_SIGN + reading.error
-        style["short"] = "\n".join(wrap(words, 22))
-        if reading.error.startswith("length"):
-            # Up to version 3, two bytes have the length.
-            last = end + 1 + (int(reading.error.split()[1].strip(",")) > 255)
-            taken = value[end:last].hex()
-            words = f"{_ERROR_SIGN}{taken} gives {reading.error}"
-            left, marked = _find_block(sides, end, last)
-            yield Box(f"marked {number}", left, y - 19, marked, 15, (taken,), Tone.ERROR, _SIZE, is_bold=True)
-        most = min(int((width - 12) / measure_text("0", _SIZE)), len(words) // 2 + 5)
-        rest = fit_words(width - 4, _SIZE, words) or tuple(wrap(words, most))
+        style |= {"tone": Tone.ERROR, "origin": f"marked {number} {sides[end][2]}", "delay": 0.3}
+        taken = value[end : _find_length(reading).stop].hex()
+        words = _ERROR_SIGN + f"{taken} = " * bool(taken) + reading.error
+        halves = tuple(wrap(words, len(words) // 2 + 2))
+        style["short"] = "\n".join(halves).replace(" = length", " =")
+        rest = fit_words(width - 4, _SIZE, words) or halves
     yield Box(f"rest {number}", x, y, width, _BLOCK_HEIGHT, rest, **style)
 
 

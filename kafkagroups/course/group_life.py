@@ -37,13 +37,6 @@ class Event:
     written_lines: Lines
     state: str
 
-    def make_step(self, state_before: str) -> tuple[str, str]:
-        label = f"{self.client}: {self.request}" if self.client else self.request
-        parts = [self.response, *self.late_responses]
-        if self.state != state_before:
-            parts.append(f"now {self.state}")
-        return label, "; ".join(part for part in parts if part) or "nothing changes"
-
 
 def format_count(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count or 'no'} {noun}s"
@@ -52,7 +45,7 @@ def format_count(count: int, noun: str) -> str:
 Result = TypeVar("Result")
 GroupState = tuple[str, int, tuple[str, ...]]
 Step = tuple[str, str]
-"""The request, and what it changed: see `Event.make_step`."""
+"""The request and who sent it, and what it changed."""
 
 
 class GroupLife:
@@ -213,9 +206,11 @@ class GroupLife:
         response = send() or ""
         late_responses = tuple(self._late_responses)
         written_lines = Lines(self.log_lines[line_count_before:])
-        event = Event(self.now_s, client, request, response, late_responses, written_lines, self.describe())
-        self.events.append(event)
-        return event.make_step(state_before)
+        state = self.describe()
+        self.events.append(Event(self.now_s, client, request, response, late_responses, written_lines, state))
+        changes = [response, *late_responses, f"now {state}" if state != state_before else ""]
+        label = f"{client}: {request}" if client else request
+        return label, "; ".join(filter(None, changes)) or "nothing changes"
 
     def _send(
         self, name: str, request: str, send: Callable[[], ResponseFuture[Result]], convert: Callable[[Result], str]

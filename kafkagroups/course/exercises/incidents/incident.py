@@ -10,7 +10,7 @@ import re
 import shutil
 from ast import literal_eval
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from html import escape
 from importlib import import_module
 from operator import attrgetter
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from IPython.display import Markdown, display
 
-from kafkagroups.course.exercises.exercise import Exercise, read_exercise, read_hints, read_rows, read_sections
+from kafkagroups.course.exercises.exercise import Exercise, read_exercise, read_rows, read_sections
 from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone, draw_svg, encode_data_address
 from kafkagroups.course.lesson_folders import make_scratch_folder, read_output
 from kafkagroups.errors import UsageError
@@ -132,8 +132,12 @@ def read_incident(page: Path) -> Incident:
     head, sections = read_sections(page)
     title, facts = head.removeprefix("# ").split("\n", 1)
     fact = dict(re.findall(r"^- (\w+): (.+)$", facts, re.MULTILINE))
-    hints = read_hints(sections["Hints"])
-    questions = [name for name in sections if name.startswith("Question ")]
+    questions = {}
+    for name, section in sections.items():
+        if name.startswith("Question "):
+            text, _ = section.split("\n\nAnswer: ", 1)
+            exercise = f"{section}\n\n{sections['Hints']}"  # All questions of an incident have the same hints.
+            questions[text] = read_exercise(name.removeprefix("Question "), exercise)
     return Incident(
         int(fact["number"]),
         page.stem,
@@ -143,12 +147,7 @@ def read_incident(page: Path) -> Incident:
         sections["Complaint"],
         sections.get("Server log", ""),
         _read_chart(sections["Chart"]) if "Chart" in sections else None,
-        {
-            sections[name].split("\n\nAnswer: ", 1)[0]: replace(
-                read_exercise(name.removeprefix("Question "), sections[name]), hints=hints
-            )
-            for name in questions
-        },
+        questions,
         import_module(f"{__package__}.{page.stem}").write,
         tuple(
             Step(question, command, tuple(_LINES.findall(lines)), proof)
@@ -230,7 +229,10 @@ def write_incident(incident: Incident, folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for old in sorted(folder.rglob(_PARTITION_FOLDERS)):
-            _remove(old)
+            if old.is_dir() and not old.is_symlink():
+                shutil.rmtree(old)
+            else:
+                old.unlink()
     except OSError as error:
         raise UsageError(f"{folder}: {error.strerror}") from None
     incident.write(folder, SEED)
@@ -240,13 +242,6 @@ def write_incident(incident: Incident, folder: Path) -> None:
         page.append(f"![{incident.chart!r}](chart.svg)")
     page.append(_format_questions(incident))
     (folder / "symptoms.md").write_text("\n\n".join(page) + "\n", encoding="utf-8")
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink()
 
 
 def _format_symptoms(incident: Incident) -> str:

@@ -136,8 +136,8 @@ def read_incident(page: Path) -> Incident:
     for name, section in sections.items():
         if name.startswith("Question "):
             text, _ = section.split("\n\nAnswer: ", 1)
-            exercise = f"{section}\n\n{sections['Hints']}"  # All questions of an incident have the same hints.
-            questions[text] = read_exercise(name.removeprefix("Question "), exercise)
+            with_hints = f"{section}\n\n{sections['Hints']}"  # All questions of an incident have the same hints.
+            questions[text] = read_exercise(name.removeprefix("Question "), with_hints)
     return Incident(
         int(fact["number"]),
         page.stem,

@@ -227,10 +227,8 @@ def reset() -> None:
 def read_solved() -> set[str]:
     """A file that cannot be read counts as no progress."""
     path = _find_file()
-    if path is None:
-        return set(_solved_in_memory)
     try:
-        names = json.loads(path.read_text(encoding="utf-8"))["solved"]
+        names = json.loads(path.read_text(encoding="utf-8"))["solved"] if path else _solved_in_memory
         return {name for name in names if name in EXERCISES}
     except (OSError, ValueError, KeyError, TypeError):
         return set()

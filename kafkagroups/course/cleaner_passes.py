@@ -16,7 +16,7 @@ from kafkagroups import CleanerConfig, compact, edit, load
 from kafkagroups.course.lesson_folders import find_data, make_scratch_folder
 from kafkagroups.course.small_logs import encode_commit, encode_records
 from kafkagroups.log.batch import TRANSACTIONAL, LogRecord
-from kafkagroups.log.cleaner import ProducerStates, add_batch
+from kafkagroups.log.cleaner import CleanedTransactions, ProducerStates, add_batch
 from kafkagroups.log.folders import open_log
 from kafkagroups.log.writer import LogWriter
 from kafkagroups.synth import write as write_synthetic
@@ -45,14 +45,13 @@ def classify_records(log: str | Path) -> Iterator[tuple[str, LogRecord]]:
     producers = ProducerStates()
     for batch in open_log(log):
         add_batch(producers, batch)
+    transactions = CleanedTransactions(producers.aborted)
     for batch in open_log(log):
+        is_discardable = transactions.check_next_batch(batch)
         for record in batch.records:
             if batch.is_control:
                 yield "marker", record
-            elif any(
-                txn.producer_id == batch.producer_id and txn.first_offset <= record.offset <= txn.last_offset
-                for txn in producers.aborted
-            ):
+            elif is_discardable:
                 yield "aborted", record
             else:
                 yield "tombstone" if record.value is None else "value", record

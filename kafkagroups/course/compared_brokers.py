@@ -166,9 +166,8 @@ def _read_lines(broker: GroupCoordinator, topics: Mapping[str, str]) -> list[str
 def _describe_batch(batch: Batch, names: Names) -> Iterator[str]:
     for log_record in batch.records:
         if batch.is_control:
-            control_type = read_control_type(log_record)
-            marker = control_type.name.lower() if control_type else "control"
-            yield f"{marker} marker, producer {batch.producer_id}"
+            marker = read_control_type(log_record)
+            yield f"{marker.name.lower() if marker else 'control'} marker, producer {batch.producer_id}"
         else:
             record = decode(log_record.key, log_record.value)
             producer = f", producer {batch.producer_id}" if batch.is_transactional else ""

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from kafkagroups.coordinator import Consumer, Errors, GroupCoordinator, OffsetCommit, ResponseFuture, TopicPartition
-from kafkagroups.coordinator.messages import CommitErrors, JoinGroupResult, LeaveGroupResult, SyncGroupResult
+from kafkagroups.coordinator.messages import CommitErrors, JoinGroupResult, SyncGroupResult
 from kafkagroups.coordinator.simulated_consumers import ConsumerState, read_assignment
 from kafkagroups.course.broker import SHOP_TOPICS, read_partition_lines, start_broker
 from kafkagroups.course.log_lines import Lines, find_record
@@ -37,13 +37,6 @@ class Event:
     written_lines: Lines
     state: str
 
-    def make_step(self, state_before: str) -> tuple[str, str]:
-        label = f"{self.client}: {self.request}" if self.client else self.request
-        parts = [self.response, *self.late_responses]
-        if self.state != state_before:
-            parts.append(f"now {self.state}")
-        return label, "; ".join(part for part in parts if part) or "nothing changes"
-
 
 def format_count(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count or 'no'} {noun}s"
@@ -52,7 +45,7 @@ def format_count(count: int, noun: str) -> str:
 Result = TypeVar("Result")
 GroupState = tuple[str, int, tuple[str, ...]]
 Step = tuple[str, str]
-"""The request, and what it changed: see `Event.make_step`."""
+"""The request and who sent it, and what it changed."""
 
 
 class GroupLife:
@@ -152,12 +145,8 @@ class GroupLife:
         return self._send(name, request, send, format_errors)
 
     def leave(self, name: str) -> Step:
-        def handle_response(result: LeaveGroupResult) -> str:
-            return (result.error or result.members[0][1]).name
-
-        step = self._send(name, "LeaveGroup", self.consumers[name].request_leave, handle_response)
-        del self.consumers[name]
-        return step
+        send = self.consumers.pop(name).request_leave
+        return self._send(name, "LeaveGroup", send, lambda result: (result.error or result.members[0][1]).name)
 
     def delete(self) -> Step:
         send = partial(self.coordinator.delete_groups, [self.group_id])
@@ -166,10 +155,7 @@ class GroupLife:
     def wait(self, seconds: float) -> Step:
         """Advance the coordinator's clock without a request, and run the timers that are due."""
 
-        def advance() -> str:
-            self.coordinator.clock.advance(round(seconds * 1000))
-            return ""
-
+        advance = partial(self.coordinator.clock.advance, round(seconds * 1000))
         return self._add_event("", f"… {seconds:g} s pass", advance)
 
     # The group
@@ -213,16 +199,18 @@ class GroupLife:
 
     # Events
 
-    def _add_event(self, client: str, request: str, send: Callable[[], str]) -> Step:
+    def _add_event(self, client: str, request: str, send: Callable[[], str | None]) -> Step:
         line_count_before = len(self.log_lines)
         state_before = self.describe()
         self._late_responses = []
-        response = send()
+        response = send() or ""
         late_responses = tuple(self._late_responses)
         written_lines = Lines(self.log_lines[line_count_before:])
-        event = Event(self.now_s, client, request, response, late_responses, written_lines, self.describe())
-        self.events.append(event)
-        return event.make_step(state_before)
+        state = self.describe()
+        self.events.append(Event(self.now_s, client, request, response, late_responses, written_lines, state))
+        changes = [response, *late_responses, f"now {state}" if state != state_before else ""]
+        label = f"{client}: {request}" if client else request
+        return label, "; ".join(filter(None, changes)) or "nothing changes"
 
     def _send(
         self, name: str, request: str, send: Callable[[], ResponseFuture[Result]], convert: Callable[[Result], str]
@@ -419,15 +407,20 @@ def run_silent_member(broker: GroupCoordinator | None = None) -> GroupLife:
 
 def start_two_vans(broker: GroupCoordinator | None = None) -> GroupLife:
     """Return the group `shipping`, Stable in generation 2, with the static members van-1, the leader, and van-2."""
+    return _start_vans(2, ("orders",), broker)
+
+
+def _start_vans(count: int, topics: Iterable[str], broker: GroupCoordinator | None = None) -> GroupLife:
     life = GroupLife("shipping", broker=broker)
-    life.join("van-1", instance="van-1")
-    life.wait(3)
-    life.sync("van-1")
-    life.join("van-2", instance="van-2")
-    life.join("van-1", instance="van-1")
-    life.wait(3)
-    life.sync("van-1")
-    life.sync("van-2")
+    vans = [f"van-{number}" for number in range(1, count + 1)]
+    for size in range(1, count + 1):
+        # The new member is last in the list. Its JoinGroup starts the rebalance, so it must be sent first.
+        for van in reversed(vans[:size]):
+            life.join(van, instance=van, topics=topics)
+        # The first rebalance of a group waits three seconds for more members (group.initial.rebalance.delay.ms).
+        life.wait(3)
+        for van in vans[:size]:
+            life.sync(van)
     return life
 
 
@@ -437,15 +430,7 @@ def run_duplicate_static_member() -> GroupLife:
     The process that joins last removes the other process from the group.
     """
     topics = ("orders", "stock")
-    life = GroupLife("shipping")
-    for members in (["van-1"], ["van-1", "van-2"], ["van-1", "van-2", "van-3"]):
-        # The new member is last in the list. Its JoinGroup starts the rebalance, so it must be sent first.
-        for member in reversed(members):
-            life.join(member, instance=member, topics=topics)
-        # The first rebalance of a group waits three seconds for more members (group.initial.rebalance.delay.ms).
-        life.wait(3)
-        for member in members:
-            life.sync(member)
+    life = _start_vans(3, topics)
     for round_number in range(4):
         life.wait(20)
         life.join("van-2", instance="van-2", topics=topics, new_process=True)

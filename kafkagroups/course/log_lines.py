@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -239,8 +240,5 @@ def read_records(batches: Iterable[Batch]) -> Iterator[tuple[LogRecord, Record]]
         if batch.is_control:
             continue
         for log_record in batch.records:
-            try:
-                record = decode(log_record.key, log_record.value)
-            except BadBytes:
-                continue
-            yield log_record, record
+            with suppress(BadBytes):
+                yield log_record, decode(log_record.key, log_record.value)

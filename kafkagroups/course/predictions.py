@@ -28,13 +28,12 @@ def reveal(name: str, prediction: Any, answer: Any) -> None:
 
     Inside `fold`, it is only printed: the reader opens one line.
     """
-    if prediction is ... and _is_inside_fold.get():
+    if prediction is not ...:
+        print(_compare(name, prediction, answer))
+    elif _is_inside_fold.get():
         print(f"The answer is {answer!r}.")
-        return
-    if prediction is ...:
+    else:
         _show_folded(f"<p>The answer is <code>{_escape_text(repr(answer))}</code>.</p>")
-        return
-    print(_compare(name, prediction, answer))
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import re
 import socket
 import subprocess
 import time
+from contextlib import ExitStack, suppress
 from itertools import takewhile
 from pathlib import Path
 from typing import Self
@@ -140,13 +141,11 @@ class RealBroker:
             return
         self.process.terminate()
         try:
-            self.process.wait(STOP_SECONDS)
-        except BaseException as error:  # Also after Ctrl-C, the broker must not stay.
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(STOP_SECONDS)
+        finally:  # Also after Ctrl-C, the broker must not stay. A process that has ended gets no signal.
             self.process.kill()
             self.process.wait()
-            if not isinstance(error, subprocess.TimeoutExpired):
-                raise
-        finally:
             self.process = None
 
     def _command(self, *words: str) -> list[str]:
@@ -181,11 +180,6 @@ def find_reason(log: str) -> str:
 
 
 def find_free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
         return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()

@@ -102,9 +102,7 @@ def copy_failing_partition() -> Path:
     """
     folder = make_scratch_folder()
     copy = folder / "copy" / _FAILING_PARTITION
-    copy.mkdir(parents=True)
-    for segment in Path(find_data(f"harbour/4.3.1/{_FAILING_PARTITION}")).glob("*.log"):
-        shutil.copy(segment, copy)
+    shutil.copytree(find_data(f"harbour/4.3.1/{_FAILING_PARTITION}"), copy)
     *_, last_batch = open_log(copy)
     key, _ = encode_commit("fraud-check", None, "payments")
     with LogWriter(copy) as log:

@@ -20,7 +20,7 @@ EXERCISES_BY_LESSON: dict[str, tuple[Exercise, ...]] = {
     lesson: tuple(read_exercise(name, text) for name, text in _list_sections("Exercise ", sections))
     for lesson, sections in _SECTIONS.items()
 }
-EXERCISES_BY_LESSON["14"] = tuple(question.exercise for incident in INCIDENTS for question in incident.questions)
+EXERCISES_BY_LESSON["14"] = tuple(exercise for incident in INCIDENTS for exercise in incident.questions.values())
 
 EXERCISES: dict[str, Exercise] = {
     exercise.name: exercise for exercises in EXERCISES_BY_LESSON.values() for exercise in exercises

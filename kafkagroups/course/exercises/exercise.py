@@ -60,16 +60,12 @@ def read_values(section: str) -> list[tuple[Any, str]]:
     return [(literal_eval(value.strip("`")), why) for value, why in read_rows(section)]
 
 
-def read_hints(section: str) -> tuple[str, ...]:
-    return tuple(_HINT.findall(section))
-
-
 def read_exercise(name: str, section: str) -> Exercise:
     """Read a section with the answer or the code of a solution, a table of wrong answers, and perhaps hints.
 
     If the answer is a function, a wrong one is the solution with changes: "`>=` → `>`".
     """
-    hints = read_hints(section)
+    hints = tuple(_HINT.findall(section))
     found = _SOLUTION.search(section)
     if name in FUNCTIONS:
         assert found is not None, name

@@ -61,14 +61,12 @@ class _Shop:
             clock.advance_to(now_ms)
             for work in self._plan(now_ms):
                 name, *topics = work
-                if name == KEPT_GROUP:
-                    self._commit(name, topics, member)
+                if not topics:
+                    self.broker.delete_groups([name])
                 elif name in (MAIL_GROUP, "waste-print", "milk-map"):
                     self._run_job(name, topics)
-                elif name == DELETED_GROUP and not topics:
-                    self.broker.delete_groups([name])
                 else:
-                    self._commit(name, topics)
+                    self._commit(name, topics, member if name == KEPT_GROUP else None)
                 clock.advance(self.random.randrange(200, 2000))
             while clock.now_ms < now_ms + _STEP_MS:
                 clock.advance_to(min(clock.now_ms + _HEARTBEAT_MS, now_ms + _STEP_MS))
@@ -76,6 +74,7 @@ class _Shop:
         return member
 
     def _plan(self, now_ms: int) -> Iterator[tuple[str, ...]]:
+        """Yield the groups that commit, each with its topic-partitions. A group without them is deleted."""
         hour, minute = divmod(now_ms % DAY_MS // MINUTE_MS, 60)
         is_old = now_ms < STOP_MS
         yield KEPT_GROUP, "orders-0", "orders-1", "orders-2"

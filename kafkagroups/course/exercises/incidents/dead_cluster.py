@@ -14,7 +14,7 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
-from kafkagroups.course.exercises.incidents.incident_log import OldIncidentLog
+from kafkagroups.course.exercises.incidents.incident_log import IncidentLog
 from kafkagroups.course.small_logs import MINUTE_MS, encode_pair
 from kafkagroups.log.folders import open_log
 from kafkagroups.log.segment_file import partition_for, segment_name
@@ -60,7 +60,7 @@ def write(folder: Path, seed: int) -> None:
         path = folder / f"__consumer_offsets-{partition}" / segment_name(0)
         path.parent.mkdir(parents=True)
         path.touch()
-    with OldIncidentLog(folder, OLD_COUNT) as log:
+    with IncidentLog(folder, partitions=OLD_COUNT, value_version=3) as log:
         night = _Night(log, Random(seed))
         for minute in range(END_MINUTE):
             if minute == RESTART_MINUTE:
@@ -70,7 +70,7 @@ def write(folder: Path, seed: int) -> None:
 
 
 class _Night:
-    def __init__(self, log: OldIncidentLog, random: Random) -> None:
+    def __init__(self, log: IncidentLog, random: Random) -> None:
         self.log = log
         self.random = random
         self.positions: dict[str, dict[str, int]] = {}

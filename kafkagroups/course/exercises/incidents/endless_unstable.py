@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 
 from kafkagroups import CleanerConfig, compact
-from kafkagroups.course.exercises.incidents.incident_log import OldIncidentLog, name_partition
+from kafkagroups.course.exercises.incidents.incident_log import IncidentLog, name_partition
 from kafkagroups.course.small_logs import MINUTE_MS
 from kafkagroups.log.segment_file import partition_for
 
@@ -43,7 +43,7 @@ PARTITION = partition_for(GROUP, 50)
 class _Process:
     """A process of `receipt-totals`. It reads two topic-partitions, and has a producer from `producers`."""
 
-    def __init__(self, log: OldIncidentLog, number: int, producers: Iterator[int]) -> None:
+    def __init__(self, log: IncidentLog, number: int, producers: Iterator[int]) -> None:
         self.log = log
         self.producers = producers
         self.producer_id = next(producers)
@@ -77,21 +77,21 @@ def write(folder: Path, seed: int) -> None:
     random = Random(seed)
     name = name_partition(GROUP)
     uncleaned = folder / "uncleaned"
-    with OldIncidentLog(uncleaned, segment_bytes=SEGMENT_BYTES) as log:
+    with IncidentLog(uncleaned, value_version=3, segment_bytes=SEGMENT_BYTES) as log:
         producers = count(FIRST_PRODUCER)
         processes = [_Process(log, number, producers) for number in range(3)]
         for step in range(CLEANED_STEP):
             _write_step(log, processes, step, random)
     compact(uncleaned / name, folder / name, CleanerConfig(_find_time(CLEANED_STEP), segment_bytes=SEGMENT_BYTES))
     shutil.rmtree(uncleaned)
-    with OldIncidentLog(folder, segment_bytes=SEGMENT_BYTES) as log:
+    with IncidentLog(folder, value_version=3, segment_bytes=SEGMENT_BYTES) as log:
         for process in processes:
             process.log = log
         for step in range(CLEANED_STEP, STEPS):
             _write_step(log, processes, step, random)
 
 
-def _write_step(log: OldIncidentLog, processes: list[_Process], step: int, random: Random) -> None:
+def _write_step(log: IncidentLog, processes: list[_Process], step: int, random: Random) -> None:
     time_ms = _find_time(step)
     for number, process in enumerate(processes):
         begin_ms = time_ms + number * MINUTE_MS + random.randrange(20_000)
@@ -111,7 +111,7 @@ def _write_step(log: OldIncidentLog, processes: list[_Process], step: int, rando
     _write_import(log, step, time_ms)
 
 
-def _write_import(log: OldIncidentLog, step: int, time_ms: int) -> None:
+def _write_import(log: IncidentLog, step: int, time_ms: int) -> None:
     number, part = divmod(step + FIRST_IMPORT_PART, STEPS_OF_IMPORT)
     epoch = IMPORT_EPOCH if number <= RESTARTED_IMPORT else IMPORT_EPOCH + 2
     if part == 0:

@@ -10,16 +10,15 @@ import re
 import shutil
 from ast import literal_eval
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from html import escape
 from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
 
-from IPython.display import display
+from IPython.display import Markdown, display
 
-from kafkagroups.course.exercises.exercise import Exercise, read_exercise, read_hints, read_rows, read_sections
+from kafkagroups.course.exercises.exercise import Exercise, read_exercise, read_rows, read_sections
 from kafkagroups.course.figures.marks import Arrow, Box, Label, Mark, Scene, Tone, draw_svg, encode_data_address
 from kafkagroups.course.lesson_folders import make_scratch_folder, read_output
 from kafkagroups.errors import UsageError
@@ -82,15 +81,8 @@ class Chart:
             marks.append(Label("limit name", _RIGHT + 4, y + 4, name, tone=Tone.ERROR, size=11))
         return draw_svg(Scene(tuple(marks), self.title, ()), _HEIGHT, repr(self))
 
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        image = f'<img alt="{escape(repr(self))}" src="{encode_data_address(self.draw())}">'
-        return {"text/html": image, "text/plain": repr(self)}
-
-
-@dataclass(frozen=True)
-class Question:
-    text: str
-    exercise: Exercise
+    def _repr_html_(self) -> str:
+        return f'<img alt="{escape(repr(self))}" src="{encode_data_address(self.draw())}">'
 
 
 @dataclass(frozen=True)
@@ -114,7 +106,7 @@ class Incident:
     `complaint` is what people saw, without the cause, and `server_log` lines of the broker's or the client's log, or
     "". `write` writes the log into a new folder, and the same seed gives the same bytes. `replicas` are the subfolders
     with the log of one broker each; "" is the incident's folder itself. `conclusions` are the sections of the
-    worked solution around its steps, by their titles.
+    worked solution around its steps, by their titles, and `questions` the exercises, by the text of their question.
     """
 
     number: int
@@ -125,7 +117,7 @@ class Incident:
     complaint: str
     server_log: str
     chart: Chart | None
-    questions: tuple[Question, ...]
+    questions: dict[str, Exercise]
     write: Callable[[Path, int], None]
     worked_solution: tuple[Step, ...]
     conclusions: dict[str, str]
@@ -140,8 +132,12 @@ def read_incident(page: Path) -> Incident:
     head, sections = read_sections(page)
     title, facts = head.removeprefix("# ").split("\n", 1)
     fact = dict(re.findall(r"^- (\w+): (.+)$", facts, re.MULTILINE))
-    hints = read_hints(sections["Hints"])
-    questions = [name for name in sections if name.startswith("Question ")]
+    questions = {}
+    for name, section in sections.items():
+        if name.startswith("Question "):
+            text, _ = section.split("\n\nAnswer: ", 1)
+            with_hints = f"{section}\n\n{sections['Hints']}"  # All questions of an incident have the same hints.
+            questions[text] = read_exercise(name.removeprefix("Question "), with_hints)
     return Incident(
         int(fact["number"]),
         page.stem,
@@ -151,7 +147,7 @@ def read_incident(page: Path) -> Incident:
         sections["Complaint"],
         sections.get("Server log", ""),
         _read_chart(sections["Chart"]) if "Chart" in sections else None,
-        tuple(_read_question(name.removeprefix("Question "), sections[name], hints) for name in questions),
+        questions,
         import_module(f"{__package__}.{page.stem}").write,
         tuple(
             Step(question, command, tuple(_LINES.findall(lines)), proof)
@@ -172,11 +168,6 @@ def _read_chart(section: str) -> Chart:
     return Chart(title, tuple(time.strip("*") for time in times), values, call, limit)
 
 
-def _read_question(name: str, section: str, hints: tuple[str, ...]) -> Question:
-    text, _ = section.split("\n\nAnswer: ", 1)
-    return Question(text, replace(read_exercise(name, section), hints=hints))
-
-
 INCIDENTS: tuple[Incident, ...] = tuple(
     sorted(map(read_incident, Path(__file__).parent.glob("*.md")), key=attrgetter("number"))
 )
@@ -194,17 +185,11 @@ FOLDER = Path("incidents")
 _PARTITION_FOLDERS = "__consumer_offsets-*"
 
 
-class Page:
+class Page(Markdown):
     """A Markdown text. JupyterLab formats it, and a terminal shows it as it is."""
 
-    def __init__(self, text: str) -> None:
-        self.text = text
-
     def __repr__(self) -> str:
-        return self.text
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        return {"text/markdown": self.text, "text/plain": self.text}
+        return str(self.data)
 
 
 def open_incident(name: str) -> Path:
@@ -215,8 +200,8 @@ def open_incident(name: str) -> Path:
     incident = find_incident(name)
     folder = FOLDER / incident.folder_name
     write_incident(incident, folder)
-    shown = (Page(_format_symptoms(incident)), incident.chart, Page(_format_questions(incident)))
-    display(*filter(None, shown))  # type: ignore[no-untyped-call]
+    symptoms, questions = map(Page, (_format_symptoms(incident), _format_questions(incident)))
+    display(*filter(None, (symptoms, incident.chart, questions)))  # type: ignore[no-untyped-call]
     return folder
 
 
@@ -244,7 +229,10 @@ def write_incident(incident: Incident, folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for old in sorted(folder.rglob(_PARTITION_FOLDERS)):
-            _remove(old)
+            if old.is_dir() and not old.is_symlink():
+                shutil.rmtree(old)
+            else:
+                old.unlink()
     except OSError as error:
         raise UsageError(f"{folder}: {error.strerror}") from None
     incident.write(folder, SEED)
@@ -256,20 +244,14 @@ def write_incident(incident: Incident, folder: Path) -> None:
     (folder / "symptoms.md").write_text("\n\n".join(page) + "\n", encoding="utf-8")
 
 
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink()
-
-
 def _format_symptoms(incident: Incident) -> str:
     place = f"Level {incident.level}. Kafka {incident.kafka}. The log is in `{FOLDER}/{incident.folder_name}`."
     return "\n\n".join(filter(None, (place, incident.complaint, incident.server_log)))
 
 
 def _format_questions(incident: Incident) -> str:
-    questions = [f"{number}. {each.text} (`{each.exercise.name}`)" for number, each in enumerate(incident.questions, 1)]
+    numbered = enumerate(incident.questions.items(), 1)
+    questions = [f"{number}. {text} (`{exercise.name}`)" for number, (text, exercise) in numbered]
     return "\n".join(["**Questions**", "", *questions])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Self
 
 from kafkagroups.coordinator import Consumer, DiskLogs, GroupCoordinator, NewBatch, OffsetCommit
@@ -12,7 +12,7 @@ from kafkagroups.coordinator.messages import Errors
 from kafkagroups.course.small_logs import KeyAndValue, encode_pair
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.log.segment_file import SEGMENT_BYTES, partition_for
+from kafkagroups.log.segment_file import partition_for
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkagroups.records.serde import Record
 from kafkagroups.records.wire import UUID
@@ -21,15 +21,15 @@ Producer = tuple[int, int]
 """The id and the epoch of a producer that commits in transactions."""
 
 
+@dataclass(eq=False, kw_only=True)
 class IncidentLog(DiskLogs):
-    """The partitions of an offsets topic in `folder`. At the end of a `with` block, the files are closed."""
+    """The partitions of an offsets topic in `folder`. At the end of a `with` block, the files are closed.
 
-    value_version = 4
-    """The value version of the commits: since 4.1, a plain commit has the id of its topic."""
+    `value_version` is that of the commits: since 4.1, it is 4, and a plain commit has the id of its topic.
+    """
 
-    def __init__(self, folder: Path, partitions: int = 50, segment_bytes: int = SEGMENT_BYTES) -> None:
-        super().__init__(folder, segment_bytes=segment_bytes)
-        self.partitions = partitions
+    partitions: int = 50
+    value_version: int = 4
 
     def __enter__(self) -> Self:
         return self
@@ -55,12 +55,6 @@ class IncidentLog(DiskLogs):
         error, _ = self._append(partition, batch)
         if error is not Errors.NONE:
             raise UsageError(f"the log refused the batch: {error.name}")
-
-
-class OldIncidentLog(IncidentLog):
-    """The log of brokers before 4.1."""
-
-    value_version = 3
 
 
 def name_partition(group: str) -> str:

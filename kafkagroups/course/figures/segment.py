@@ -22,7 +22,8 @@ _OFFSET_LEFT = 40
 _RESULT_RIGHT = 556
 _BAR_LEFT = 84
 # The start of a batch is wider than in scale, so that its parts can be seen.
-_OUTSIDE, _CHECKSUM = (78, 58)
+_OUTSIDE = 78
+_CHECKSUM = 58
 _COVERED_LEFT = _BAR_LEFT + _OUTSIDE + _CHECKSUM
 _COVERED_WIDTH = 176
 _NAMES_LEFT = 408

@@ -11,6 +11,7 @@ const LEAST_SIZE = 12; // The least size of a text in a narrow column, in pixels
 const MOST_SEGMENTS = 4; // More alternatives than these are a drop-down list.
 const LONG_OPTIONS = 80; // Alternatives with more characters than these stand in two columns.
 const MOST_NEWS = 6; // A screen reader says no more changes of a step than these.
+const TELLING_MS = 500; // What a step comes to is said after this time at the latest.
 const CHARACTER_MS = 40; // While a sequence plays, a step stays as long as its caption takes to read,
 const STEP_MS = [1800, 4000]; // but at least and at most this long.
 const LEAVE_MS = 250; // As in figure.css, like the next one.
@@ -560,8 +561,8 @@ function mount(root, content, send, messageText = "", before = null) {
     return drawScene(svg, isStep ? placed : placed.map((mark) => ({ ...mark, delay: 0, duration: 0 })), choose);
   }
 
-  // The step's name says at once what happens. What comes of it is said when the marks have shown it. Until then, the
-  // texts of the step before, which the picture contradicts, are gone.
+  // The step's name says at once what happens. What comes of it is said when the first marks have shown it. Until then,
+  // the texts of the step before, which the picture contradicts, are pale.
   let telling = null;
   const tell = (scene) => {
     root.classList.remove("kg-telling");
@@ -578,7 +579,7 @@ function mount(root, content, send, messageText = "", before = null) {
     const movingMs = draw(isStep);
     clearTimeout(telling);
     root.classList.toggle("kg-telling", movingMs > 0);
-    telling = movingMs ? setTimeout(tell, movingMs, scene) : tell(scene);
+    telling = movingMs ? setTimeout(tell, Math.min(movingMs, TELLING_MS), scene) : tell(scene);
     if (text.textContent) spoken.textContent = tellStep(scene, text.textContent.split("\n"));
     text.textContent = scene.text.join("\n");
     updates.forEach((update, number) => update(options[number], scene.place));

@@ -159,8 +159,8 @@ def print_gaps(gaps_by_partition: Mapping[int | None, list[Gap] | None]) -> None
 def print_cut(until: int | None, until_time: int | None, next_offsets: Mapping[int | None, int]) -> None:
     if until is None and until_time is None:
         return
-    reason = "" if until_time is None else ": reading stops before the first batch with a later time"
-    print_text(f"The first offset after the cut is {', '.join(name_ends(next_offsets))}{reason}.")
+    reason = "" if until_time is None else ", at the first batch with a later time or at the end of the log"
+    print_text(f"Reading stopped before offset {', '.join(name_ends(next_offsets))}{reason}.")
 
 
 def name_ends(next_offsets: Mapping[int | None, int]) -> list[str]:

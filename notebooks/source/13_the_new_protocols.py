@@ -339,7 +339,7 @@ course.check("after_record_29", after_record_29)
 #
 # 1. `loyalty` is a consumer group without members. A **classic** consumer sends a JoinGroup with a member id that the broker does not know.
 # 2. The broker removes the group from its memory. Then it refuses the request.
-# 3. A new group `loyalty` of another type is created. The log [lacks the tombstones](../docs/handbook/protocols.md#a-bug-of-431-and-440-missing-tombstones) of the old group.
+# 3. Another client, for example a share consumer, creates a new group `loyalty`. But the broker has written no tombstones for the old one, so the log [lacks the tombstones](../docs/handbook/protocols.md#a-bug-of-431-and-440-missing-tombstones) between the two groups.
 # 4. The next load of the partition stops with `Failed to load metadata`.
 #
 # So run `kafkagroups check` on a copy before you restart such a broker. The change from the classic to the new protocol does not cause this.

@@ -122,7 +122,7 @@ course.run_command(
 course.run_command("kafkagroups load .", folder)
 
 # %% [markdown]
-# **Look at the first line**: the next broker must read 25,976 records. How many are live? No group has members (*memb.*), so each live record is an offset: add up the column *offsets*.
+# **Look at the first line**: the next broker must read 25,976 records. How many are live? These groups have the epoch 0 and no protocol: they never had members, so none has a group record. Each live record is an offset: add up the column *offsets*.
 
 # %%
 # exercise: growing_live_records
@@ -502,7 +502,7 @@ course.check("cluster_cut_group", cluster_cut_group)
 #
 # Check two kinds of groups in the plan:
 #
-# - Groups that are in two partitions (`stats` lists them): is the right position in `offsets`? If it is in `left_out`, copy its number into `offsets`, as `{"offset": NUMBER}`.
+# - Groups that are in two partitions (`stats` lists them): is the position after the last record that the group has processed in `offsets`? If it is in `left_out`, copy its number into `offsets`, as `{"offset": NUMBER}`.
 # - Groups of the partitions that `check` names: is each group there, with its newest offsets? If not, delete `plan.json`. Then make the plan again, with the options that `check` names as remedies.
 
 # %% [markdown]

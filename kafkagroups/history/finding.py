@@ -148,7 +148,8 @@ REMEDIES = {
     "the consumers of the right group before you repeat the command.",
     "partition_count_changed": "Before a broker starts, stop the consumers of these groups, and note their newest "
     "positions (kafkagroups stats lists the old and the new ones). After the start, set what is older with "
-    "kafka-consumer-groups.sh --reset-offsets. The newest offsets are in the new partitions: do not delete them.",
+    "kafka-consumer-groups.sh --reset-offsets; a group that is far ahead can have skipped records. The newest offsets "
+    "are in the new partitions: do not delete them.",
     "skipped": "Save the group's offsets with kafkagroups rescue plan, because they expire once it has no members. "
     "Then stop its members before the change; those that start afterwards need a protocol that the other release has.",
     "skipped_records": "Find out who committed this: a consumer that found no offset and began at the end "

@@ -187,7 +187,7 @@ def build_timeline(topic: OpenTopic, group: str, question: Question, *, shows_al
         timeline.waiting += [each.what for each in find_waiting_members(history)]
     timeline.rewound = sort_rewound(timeline.positions)
     newest_ms = max(map(_time_of, all_events), default=0)
-    all_events = list(filter(question.selects_event, describe_lower_commits(all_events)))
+    all_events = list(filter(question.selects_event, describe_first_commits(all_events)))
     timeline.events = [
         each for each in all_events if shows_all or not each.is_routine or each.event not in ("commit", "epoch")
     ]
@@ -404,12 +404,12 @@ def _find_later_time(topic: OpenTopic, partition: int | None, last: Step) -> int
     return min((time for time in times if time != NO_TIMESTAMP), default=MAX_INT64)
 
 
-def describe_lower_commits(events: Sequence[Event]) -> list[Event]:
-    """Return the events of all partitions. Those of first commits that are lower than in another partition say so.
+def describe_first_commits(events: Sequence[Event]) -> list[Event]:
+    """Return the events of all partitions. Those of first commits say how they differ from those in another partition.
 
     If the partition count of the offsets topic grows, groups move to other partitions. There, a group has no offsets at
-    first, and its first commits can be far behind its offsets in the old partition. `events` must contain each commit,
-    also those that only move forward.
+    first, and its first commits can be far behind its offsets in the old partition, or beyond them. `events` must
+    contain each commit, also those that only move forward.
     """
     if len({event.partition for event in events}) < 2:
         return list(events)
@@ -430,11 +430,13 @@ def describe_lower_commits(events: Sequence[Event]) -> list[Event]:
         elif event.event in ("commit", "transaction_committed") and event.to_offset is not None:
             # The last commit is the newest one in another partition.
             other = next(reversed(commits.values()), event)
-            if event.from_offset is None and (other.to_offset or 0) > event.to_offset:
-                before = f"{other.to_offset} ({other.partition}:{other.offset})"
-                lower = f"lower than {before}, its offset in partition {other.partition} of __consumer_offsets"
-                what = f"{event.what.removesuffix('.')}; {lower}: what lies between is read again."
-                described[number] = replace(event, what=what)
+            before = other.to_offset or 0
+            if event.from_offset is None and before != event.to_offset:
+                lower = "lower than" if before > event.to_offset else "above"
+                consequence = "is read again" if before > event.to_offset else "can be skipped"
+                place = f"{before} ({other.partition}:{other.offset}), its offset in partition {other.partition}"
+                what = f"{lower} {place} of __consumer_offsets: what lies between {consequence}."
+                described[number] = replace(event, what=f"{event.what.removesuffix('.')}; {what}")
             commits.pop(event.partition, None)
             commits[event.partition] = event
     return described

@@ -34,7 +34,7 @@ FOLD = re.compile(r"<details><summary>.*?</summary>|</details>", re.DOTALL)
 EMPHASIS = ("<p><em>Predict</em>", '<p class="ask"><em>Predict</em>')
 MOST_TEXTS_OF_FIGURE = 2
 """So many paragraphs before a figure are in the notes of its slide, and not on a slide of their own."""
-FIGURE_WIDTH = 930
+FIGURE_WIDTH = 860
 FLAT_FIGURE_WIDTH = 1184
 FIGURE_HEIGHT = 548
 """The height of the headlines and the picture."""

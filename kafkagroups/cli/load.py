@@ -125,10 +125,15 @@ def _print_answer(args: Options, topic: Topic, groups: Groups) -> None:
     by_size = sorted((-len(parts.offsets), group_id) for group_id, parts in groups.parts())
     shown_ids = sorted(group_id for _, group_id in by_size[: None if args.all else GROUPS_SHOWN])
     shown = {group_id: groups[group_id] for group_id in shown_ids}
+    counted = groups.topic_partitions
+    unsure = counted.shared_groups if counted.count is None and groups.coordinator == "new" else []
+    notes = [SHARE_NOTE] if any(group.type == "share" for group in shown.values()) else []
+    if unsure:
+        notes.append("?: another partition also has records of the group. If that is its home, this row is an old state.")
     print_table(
         ("group", "part.", "type", "state", "protocol", "epoch", "memb.", "offsets", "pend."),
-        [_list_cells(group_id, group_json(group)) for group_id, group in shown.items()],
-        note=SHARE_NOTE if any(group.type == "share" for group in shown.values()) else "",
+        [_list_cells(group_id, group_json(group), group_id in unsure) for group_id, group in shown.items()],
+        note=" ".join(notes),
     )
     whole = None if args.engine == "spark" else topic.open()
     for group in shown.values():
@@ -156,13 +161,14 @@ def _print_answer(args: Options, topic: Topic, groups: Groups) -> None:
     )
 
 
-def _list_cells(group_id: str, group: Mapping[str, Any]) -> tuple[object, ...]:
+def _list_cells(group_id: str, group: Mapping[str, Any], is_unsure: bool) -> tuple[object, ...]:
     counts = [len(group[field]) for field in ("members", "offsets", "pending")]
     epoch = group["generation"] if group["type"] == "classic" else group["group_epoch"]
     protocol = group["protocol"] or ""
     if not protocol or group["protocol_type"] not in ("consumer", "share", "streams"):
         protocol = f"{group['protocol_type']} {protocol}".strip() or "-"
-    return (group_id, group["partition"], group["type"], group["state"], protocol, epoch, *counts)
+    partition = f"{group['partition']} ?" if is_unsure else group["partition"]
+    return (group_id, partition, group["type"], group["state"], protocol, epoch, *counts)
 
 
 def _print_members(group: AnyGroup, whole: OpenTopic | None) -> None:

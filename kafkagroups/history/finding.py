@@ -52,7 +52,7 @@ def describe_duration(duration_ms: int) -> str:
     """Return a duration for a sentence, for example "61 s" or "7 days"."""
     for unit_ms, name in _UNITS:
         if duration_ms >= 2 * unit_ms:
-            return f"{duration_ms // unit_ms} {name}"
+            return f"{(duration_ms + unit_ms // 2) // unit_ms} {name}"
     return f"{duration_ms} ms"
 
 

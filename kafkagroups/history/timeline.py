@@ -301,9 +301,14 @@ def find_waiting_members(history: PartitionHistory) -> Iterator[WaitingMember]:
     """
     group = history.group.state
     owners = {key: member_id for member_id, keys in group.assigned.items() for key in keys}
+    positions = {str(key): position for key, position in history.positions.items()}
 
     def name_partition(topic_id: str, number: int) -> str:
         return f"{history.group.name_topic(topic_id)}-{number}"
+
+    def describe_partition(name: str) -> str:
+        moved_ms = positions[name].moved_ms if name in positions else None
+        return name if moved_ms is None else f"{name} (last move {describe_time(moved_ms)})"
 
     def name_held(key: tuple[str, int]) -> str:
         owner = group.members.get(owners[key])
@@ -318,7 +323,7 @@ def find_waiting_members(history: PartitionHistory) -> Iterator[WaitingMember]:
         partitions = [name_partition(each.topic_id, number) for each in pending for number in each.partitions]
         timeout_ms = member.rebalance_timeout_ms
         if partitions:
-            what += f"has to give back {list_names(partitions)}."
+            what += f"has to give back {list_names([*map(describe_partition, partitions)])}."
         if partitions and timeout_ms is not None:
             end = describe_time(begin.timestamp + timeout_ms)
             what += f" If it has not, the broker removes it at {end}, or {describe_duration(timeout_ms)} after a load."

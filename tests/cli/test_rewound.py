@@ -308,5 +308,5 @@ def test_a_duration_over_a_jump_of_the_clock_is_marked(tmp_path, run):
     batches = [(0, [commit(5), generation(2)]), (ahead, [offset_tombstone(0, "cards"), group_tombstone()])]
     path = write_batches(tmp_path, [*batches, (10_000, [generation(1, classic_member())])], 5)
     text = " ".join(run("timeline", path, "--group", "g", "--retention", "7d")[1].split())
-    wrong = "; a later record has a time 7 days earlier, so a broker's clock was wrong."
+    wrong = "; a later record has a time 8 days earlier, so a broker's clock was wrong."
     assert f"The group was deleted with 1 offset, 8 days after its last member left: cards-0{wrong}" in text

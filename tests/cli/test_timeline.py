@@ -84,7 +84,8 @@ def test_a_member_that_has_to_give_a_partition_back_is_named_with_its_deadline(r
     """Record 15 has the state UNREVOKED_PARTITIONS, and the member's rebalance timeout is 300 s (dump.txt)."""
     _, out, _ = run("timeline", LOYALTY, "--group", "loyalty", "--until-time", "2026-11-21T10:15:05.990")
     text = " ".join(out.split())
-    assert "loyalty-1 (127.0.0.1), since 2026-11-21 10:15:05 UTC (record 15): has to give back orders-2." in text
+    assert "loyalty-1 (127.0.0.1), since 2026-11-21 10:15:05 UTC (record 15): has to give back orders-2 (last" in text
+    assert "orders-2 (last move 2026-11-21 10:15:05 UTC). If it has not, " in text
     assert "the broker removes it at 2026-11-21 10:20:05 UTC, or 5 min after a load" in text
     assert "loyalty-2 (127.0.0.1), since 2026-11-21 10:15:05 UTC (record 13): waits for" in text
     assert "waits for partitions that other members still have: orders-2 (loyalty-1)." in text

@@ -195,3 +195,12 @@ def test_a_partition_count_that_the_folders_do_not_show_is_proposed(incidents, r
     assert "no findings about the log, without the partition count" in " ".join(out.split())
     kinds = [finding.kind for finding in kg.stats(incidents / "widened", kafka="4.3.1", partitions=5).findings]
     assert kinds == ["partition_count_changed"]
+
+
+def test_without_the_partition_count_the_row_of_a_group_that_can_be_old_is_marked(incidents, run):
+    """Five groups have records in two partitions (README of the incidents). mail-push is only in its home partition."""
+    moved = {"basket-sync", "loyalty", "order-history", "price-feed", "search-index"}
+    for options, expected in (([], moved), (["--partitions", "5"], set())):
+        _, out, _ = run("load", incidents / "widened", "--kafka", "4.3.1", *options)
+        assert {line.split()[0] for line in out.splitlines() if " ?  classic" in line} == expected
+        assert ("?: another partition also has records" in out) == bool(expected)

@@ -7,8 +7,9 @@ each lesson, with the counts from which they follow.
 
 A source is in percent format. A cell that begins with `# exercise: NAME` is a starter, and can name several values. In
 the solved notebook, the solution of `kafkagroups.course` replaces it, the worked solutions of lesson 14 are shown, and
-the links are those of the folder `solutions`. Everything that differs between two runs is left out: random cell ids,
-widget models, timings, the interpreter's version.
+the links are those of the folder `solutions`. A cell that begins with `# script` only plays a story, so Jupyter and the
+site fold its code away. Everything that differs between two runs is left out: random cell ids, widget models, timings,
+the interpreter's version.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 MARK = "# exercise: "
 FOR_LATER = "## Exercise for later: "
 FIGURE = "# figure"
+SCRIPT = "# script"
 # Commented out in the learner's notebook.
 WORKED_SOLUTIONS = ("# course.show_worked_solution(", "# course.show_worked_rescue(")
 # The solved notebooks are one folder deeper.
@@ -54,6 +56,9 @@ def build(source: Path, kind: str) -> NotebookNode:
             if kind == "solved":
                 solutions = [EXERCISES[name].solution for name in read_names(cell.source)]
                 cell.source = "\n".join([cell.source.splitlines()[0], *solutions])
+        elif cell.cell_type == "code" and cell.source.startswith(SCRIPT):
+            cell.metadata["jupyter"] = {"source_hidden": True}
+            cell.metadata["tags"] = [*cell.metadata.get("tags", ()), "hide-input"]
         elif kind == "solved" and cell.source.startswith(WORKED_SOLUTIONS):
             cell.source = cell.source.removeprefix("# ")
         elif kind == "solved" and cell.cell_type == "markdown":

@@ -20,7 +20,7 @@
 #
 # ## Is your set-up right?
 #
-# This page is a notebook. Click the next cell and press **Shift + Enter** to run it. You can skip most code, but not the output. Each line must say `ok`. Any other line tells you how to repair a problem.
+# This page is a notebook. Click the next cell and press **Shift + Enter** to run it. You can skip most code, but not the output; where a cell only plays a story, its code is folded, and a click on the three dots opens it. Each line must say `ok`. Any other line tells you how to repair a problem.
 
 # %%
 from kafkagroups.cli import doctor

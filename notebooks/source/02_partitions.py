@@ -151,6 +151,7 @@ with course.fold("moved", moved, sum(kg.partition_for(group, 50) != kg.partition
 # A broker that counts 60 partitions writes new records of the group to the new partition, but the old records stay where they are. Now a consumer restarts and asks for the offsets of its group. Our model loads the shop's 50 partitions, and then counts 60, as a broker does after its restart:
 
 # %%
+# script
 def print_offsets(version, coordinator):
     groups = kg.load(course.find_data(f"harbour/{version}"), coordinator=coordinator, partitions=60)
     for name in ["billing", "shipping", "fraud-check"]:

@@ -103,6 +103,7 @@ course.CommitAndPowerCut()
 this_and_next = ...
 
 # %%
+# script
 from IPython.display import display
 
 from kafkagroups.coordinator import Errors
@@ -206,6 +207,7 @@ course.check("after_the_crash", after_the_crash)
 in_the_end = ...
 
 # %%
+# script
 def confirm_7_before_6(broker):
     log = broker.manager.logs
     yield "commit 6", broker.offset_commit("dashboard", {orders_0: OffsetCommit(6)})
@@ -277,6 +279,7 @@ course.check("commit_error", commit_error)
 # A real 4.3.1 broker received four commits of `dashboard`, whose client is not a member of the group. The broker wrote one batch for each request, so a crash can lose a request, but never a part of a request. The next cell prints these batches. Then our models of 4.3.1 and 3.9.2 store the same commits. A ✓ means: a real broker of this version wrote batches with the same offsets and sizes.
 
 # %%
+# script
 import kafkagroups as kg
 
 for batch in kg.open_log(course.find_data("harbour/4.3.1/__consumer_offsets-38")):
@@ -300,6 +303,7 @@ for kafka in ("4.3.1", "3.9.2"):
 # Here, 6 times out. Then the replicas recover, and confirm a commit for another partition. A row with one answer holds for both versions:
 
 # %%
+# script
 def commit_after_a_timeout(broker):
     yield from commit_times_out(broker)
     yield "commit 3 for orders-1", broker.offset_commit("dashboard", {TopicPartition("orders", 1): OffsetCommit(3)})

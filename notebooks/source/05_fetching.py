@@ -27,6 +27,7 @@
 # Only the broker that leads the group's partition has the group in memory, and while the broker loads the partition, this memory is incomplete. If the broker answered "nothing committed" during the load, the consumer would start in the wrong place. So a leader that is still loading answers `COORDINATOR_LOAD_IN_PROGRESS`, and a broker that is not the leader answers `NOT_COORDINATOR`. Here, a broker loses the leadership of the group's partition and gets it back:
 
 # %%
+# script
 from kafkagroups import course
 from kafkagroups.coordinator import OffsetCommit, TopicPartition
 
@@ -54,6 +55,7 @@ course.compare_brokers(move_away_and_back)
 # We restarted a real 4.3.1 broker, and kept sending three requests. Each line shows a change of an answer:
 
 # %%
+# script
 import json
 
 shop = course.find_data("harbour/4.3.1")
@@ -141,6 +143,7 @@ course.reveal("for_unknown_group", for_unknown_group, (found.offset, found.error
 # A client can ask for partitions **by name**, as a consumer does, or for **all**, as a monitor does. Here, `billing` has two committed offsets, and the client has no permission (DESCRIBE) to see `payments`:
 
 # %%
+# script
 PAYMENTS_1 = TopicPartition("payments", 1)
 
 
@@ -206,6 +209,7 @@ course.check("proof_of_loss", proof_of_loss)
 # So a coordinator of 4.x lets a stable fetch **wait** until the replicas have confirmed 6. After that, a crash cannot lose the commit of 6:
 
 # %%
+# script
 def commit_in_flight(broker):
     log = broker.manager.logs
     yield "a commit of 5", broker.offset_commit("billing", {ORDERS_0: OffsetCommit(5)})
@@ -245,6 +249,7 @@ course.reveal("about_orders_0", about_orders_0, all_stable.get("orders-0", "not 
 # Here are all four ways to ask. `payments-1` has a committed and a pending offset, `orders-0` only a pending one:
 
 # %%
+# script
 def open_transaction(broker):
     group = "fraud-check"
     offsets = {ORDERS_0: OffsetCommit(9), PAYMENTS_1: OffsetCommit(40)}

@@ -53,6 +53,7 @@
 # Two consumers join the group `billing`, and later they leave. Each of the 20 rows is a request (or a pause) and the answer. The text after *now* is the new state of the group. The text after `log ←` is a record that the coordinator has written. Here are the first three rows. (Skip the code.)
 
 # %%
+# script
 import kafkagroups as kg
 from kafkagroups import course
 
@@ -155,6 +156,7 @@ story[14:20]
 # These are the [group records](../docs/handbook/glossary.md#group-record) of `billing` that two real brokers wrote on another day. There, `billing-2` left first, and later both came back:
 
 # %%
+# script
 for kafka in ("4.3.1", "3.9.2"):
     partition = course.find_data(f"harbour/{kafka}/__consumer_offsets-9")
     groups = [line for line in course.read_lines(partition) if (line.group, line.record_type) == ("billing", "group")]
@@ -173,6 +175,7 @@ for kafka in ("4.3.1", "3.9.2"):
 # If the coordinator crashes, the next one has only the log. We let the coordinator crash after some of the 20 rows:
 
 # %%
+# script
 def crashes(broker):
     for event in (1, 4, 7, 10, 14, 16, 20):
         billing = course.play_script(course.TWO_CONSUMERS[:event], broker.settings.kafka)
@@ -342,6 +345,7 @@ course.check("select_protocol", select_protocol)
 # In 3.9, DescribeGroups returns assignments only while the group is Stable:
 
 # %%
+# script
 def ask_after_row_8(broker):
     course.play_script(course.TWO_CONSUMERS[:8], broker=broker)
     [described] = broker.describe_groups(["billing"])

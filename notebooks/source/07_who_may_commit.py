@@ -27,6 +27,7 @@
 # This script plays the story on two brokers. You need not read it; its rows follow below.
 
 # %%
+# script
 from IPython.display import display
 
 import kafkagroups as kg
@@ -89,9 +90,10 @@ with course.fold("late_commit", late_commit, silent.steps[1].answers[0]):
 # %% [markdown]
 # Check 4 is about the two phases of a rebalance (lesson 06). In PreparingRebalance, a commit passes this check, because the members still own their partitions, and should commit before they join again.
 #
-# This script, which you can skip, sends a commit for each check. `billing` is the group of lesson 06, Stable in generation 2. `backup` does not exist at first; a simple commit creates it. Each row of the output begins with the check that refuses the commit, or with *stored*:
+# This script sends a commit for each check. `billing` is the group of lesson 06, Stable in generation 2. `backup` does not exist at first; a simple commit creates it. Each row of the output begins with the check that refuses the commit, or with *stored*:
 
 # %%
+# script
 ORDERS_0 = kg.TopicPartition("orders", 0)
 
 
@@ -193,6 +195,7 @@ course.check("answer_commit", answer_commit)
 # Harbour Coffee has two vans, whose consumers are static members of `shipping`. Then `van-1` is started again:
 
 # %%
+# script
 def restart_of_van_1(broker):
     vans = course.start_two_vans(broker)
     old_process = vans.consumers["van-1"].member_id

@@ -114,6 +114,7 @@ course.TwoMaps()
 # We send the requests of the third transaction to brokers of both versions:
 
 # %%
+# script
 from IPython.display import display
 
 from kafkagroups.coordinator import OffsetCommit

@@ -61,6 +61,7 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
 # Here `billing` has committed offsets of two topics, and its member reads only `orders`. An operator tries both requests, before and after the member leaves:
 
 # %%
+# script
 import kafkagroups as kg
 from kafkagroups.coordinator import OffsetCommit
 
@@ -177,6 +178,7 @@ course.check("expired", expired)
 # A group became Empty on day 0. If an operator sets an offset on day 6, does it get a new week?
 
 # %%
+# script
 DAY_MS = 24 * 60 * 60 * 1000
 
 

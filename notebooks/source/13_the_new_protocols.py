@@ -16,9 +16,10 @@
 #
 # When a member joins a classic group with the default assignor, all members stop, join again, and wait for the slowest member, because a member joins only in `poll`. We run three consumers with each protocol: `loyalty-2` calls `poll` only every 30 seconds, and `loyalty-3` starts in second 40.
 #
-# You can skip the code. It prints how many of six partitions each member reads, second by second; a dot means none:
+# The next cell prints how many of six partitions each member reads, second by second; a dot means none:
 
 # %%
+# script
 from kafkagroups import course
 from kafkagroups.coordinator import Consumer, ConsumerProtocolConsumer
 

@@ -129,7 +129,9 @@ def _print_answer(args: Options, topic: Topic, groups: Groups) -> None:
     unsure = counted.shared_groups if counted.count is None and groups.coordinator == "new" else []
     notes = [SHARE_NOTE] if any(group.type == "share" for group in shown.values()) else []
     if unsure:
-        notes.append("?: another partition also has records of the group. If that is its home, this row is an old state.")
+        notes.append(
+            "?: another partition also has records of the group. If that is its home, this row is an old state."
+        )
     print_table(
         ("group", "part.", "type", "state", "protocol", "epoch", "memb.", "offsets", "pend."),
         [_list_cells(group_id, group_json(group), group_id in unsure) for group_id, group in shown.items()],

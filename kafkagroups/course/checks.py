@@ -124,7 +124,7 @@ def _check_value(exercise: Exercise, attempt: Any) -> str:
     if attempt == exercise.correct:
         return f"{_PASSED} {exercise.name}: right"
     sentences = (sentence for sentence, value in exercise.known_mistakes.items() if value == attempt)
-    return f"✗ {exercise.name}: not {_shorten(attempt)}." + _format_mistake(next(sentences, None))
+    return f"✗ {exercise.name}: not {_shorten(attempt)}." + _format_mistake(exercise, next(sentences, None))
 
 
 def _check_function(exercise: Exercise, attempt: Any) -> str:
@@ -151,7 +151,7 @@ def _check_function(exercise: Exercise, attempt: Any) -> str:
         if not _are_same(expected, result):
             line = f"✗ {exercise.name}: for {_format_arguments(arguments)} it gives {_shorten(result)}, "
             line += f"but Kafka gives {_shorten(expected)}."
-            return line + _format_mistake(_find_known_mistake(exercise, results, arguments, result))
+            return line + _format_mistake(exercise, _find_known_mistake(exercise, results, arguments, result))
     return f"{_PASSED} {exercise.name}: right on all {len(exercise.cases)} cases"
 
 
@@ -170,8 +170,8 @@ def _find_known_mistake(
     return max(candidates, key=lambda sentence: count_agreements(candidates[sentence]), default=None)
 
 
-def _format_mistake(sentence: str | None) -> str:
-    return f" Likely mistake: {sentence}" if sentence else ""
+def _format_mistake(exercise: Exercise, sentence: str | None) -> str:
+    return f" Likely mistake: {sentence}" if sentence else f' course.hint("{exercise.name}") helps'
 
 
 def _call(function: AnyFunction, arguments: tuple[Any, ...]) -> Any:

@@ -15,16 +15,16 @@
 # ## At 3 am
 #
 # 1. If groups begin at wrong positions, first stop their consumers, before they commit.
-# 2. Copy the partition to a folder COPY ([how](../docs/operator.md#how-to-copy-a-partition)). Until then, restart no broker, because a start may cut the log.
+# 2. Copy the folder of the partition to a folder COPY ([how to copy it](../docs/operator.md#how-to-copy-a-partition); without access to the broker's disk, use `kafkagroups pull`). Until then, restart no broker, because a start may cut the log.
 # 3. Find your complaint in the table of "How an incident works". Run the command of that row on COPY, with `--kafka VERSION`; it only reads. The incident shows what follows.
 # 4. Repair when you know the cause: first in a copy, then the broker. Before a command changes something, let it only print what it would do. `kafka-consumer-groups.sh` does so with `--dry-run`, and `kafkagroups rescue apply` (incident 10) without `--yes`.
 
 # %% [markdown]
 # ## How an incident works
 #
-# `course.open_incident(…)` writes a new log into a folder next to this notebook, and shows what people saw. You look for the cause with commands, in a terminal in that folder or with `course.run_command(…)`. There are three hints (`course.hint("NAME", 1)` to `3`) and a worked solution. The [cheat sheet](../docs/handbook/cheat-sheet.md) lists all commands.
+# `course.open_incident(…)` writes a new log into a folder next to this notebook, and shows what people saw. You look for the cause with commands, in a terminal in that folder or with `course.run_command(…)`. There are three hints for each question (`course.hint("NAME", 1)` to `3`: the third one is about this question alone) and a worked solution. The [cheat sheet](../docs/handbook/cheat-sheet.md) lists all commands.
 #
-# A worked solution begins with a summary, *In short*: what the log shows, what caused it, and what you do. The steps after it prove this, and the commands of the remedy are at the end. `$BROKER` is a broker's address, for example `kafka-1:9092`.
+# A worked solution begins with a summary, *In short*: what the log shows, what caused it, and what you do. Then come the steps that prove it, and at the end the commands of the remedy. `$BROKER` is a broker's address, for example `kafka-1:9092`.
 #
 # In an output, *Missing in this folder* is normal: the copy has no other partitions.
 #
@@ -46,7 +46,7 @@
 # %% [markdown]
 # ## Four questions
 #
-# It is Sunday, 23:10, and an alarm rings: the disk of broker 2 is full. If you now delete files, restart brokers or reset offsets, you can destroy the evidence. So work on a copy of the log.
+# At night, an alarm rings. If you now delete files, restart brokers or reset offsets, you can destroy the evidence. So work on a copy of the log.
 #
 # Four questions lead from an alarm to its cause:
 #
@@ -108,9 +108,7 @@ course.run_command(
 #
 # <details><summary>Is that too often?</summary>
 #
-# Yes. In production, the partition grows by 12 GB a day (the complaint), which is about **1,000 records a second**, because a record has 139 bytes here (3,336,000 / 24,000). With auto commit, the group would write at most 8 records in 5 seconds, one for each topic-partition.
-#
-# (This copy has fewer records, because it is from a test cluster with less traffic.)
+# Yes. A record of this group has 139 bytes (3,336,000 / 24,000). In production, the partition grows by 12 GB a day, and so many bytes are about **1,000 records a second**. With auto commit, the group would write at most 8 records in 5 seconds, one for each partition that it reads.
 #
 # </details>
 #
@@ -175,11 +173,11 @@ course.run_command("kafkagroups diff . cleaned", folder)
 # | do first | repair the cause of the error, or it comes back | the same |
 # | then | change `log.cleaner.threads`: new threads start, without a restart | let another broker lead the partition, then restart this broker |
 #
-# Here, the remedy is the same in both cases, because broker 2 must be started anyway. Repair the error that its `log-cleaner.log` names, then start it.
+# Broker 2 has stopped, and its start helps in both cases. But first enlarge its disk, because a pass needs free space, and repair the error that its `log-cleaner.log` names.
 #
 # <details><summary>Does a copy from a test cluster prove anything about production?</summary>
 #
-# The copy alone does not, but the chart of the complaint does. In production, the partition of broker 2 grew by 12 GB on each of seven days, to 84 GB, so nothing was removed there, either. Brokers 1 and 3 received the same records, and their replicas are small, so the cleaners of these two brokers work.
+# The copy alone proves nothing about production. But the chart of the complaint shows that the partition of broker 2 grew by 12 GB on each of seven days, to 84 GB, so nothing was removed there, either. Brokers 1 and 3 received the same records, and their replicas are small, so the cleaners of these two brokers work.
 #
 # </details>
 #
@@ -382,7 +380,7 @@ course.run_command("kafkagroups explain . --group fraud-check --topic payments -
 # %% [markdown]
 # Record 31 (25, no transaction) is later in the log than record 29 (30, in a transaction), so 25 wins, wherever the marker is.
 #
-# `timeline` shows a commit of a transaction at its marker, or, without a marker, at its own record:
+# A commit in a transaction counts from its marker on. So `timeline` shows it with the offset and the time of the marker; only if there is no marker, it shows those of the commit itself:
 
 # %%
 course.run_command("kafkagroups timeline . --group fraud-check", shop)
@@ -502,8 +500,8 @@ course.check("cluster_cut_group", cluster_cut_group)
 #
 # Check two kinds of groups in the plan:
 #
-# - Groups that are in two partitions (`stats` lists them): is the position after the last record that the group has processed in `offsets`? If it is in `left_out`, copy its number into `offsets`, as `{"offset": NUMBER}`.
-# - Groups of the partitions that `check` names: is each group there, with its newest offsets? If not, delete `plan.json`. Then make the plan again, with the options that `check` names as remedies.
+# - Groups of the partitions that `check` names: is each group in the plan, with its newest offsets? If not, delete `plan.json`, and make the plan again with `--kafka 3.9.2 --past-damage`: a release that can read the records, and what comes after the damage.
+# - Groups that are in two partitions (`stats` lists them): which of the two positions comes after the last record that the group has processed? Look into `offsets`. If the plan has the other position there (with `--kafka 3.9.2`, it takes the old partition), write the right number, as `{"offset": NUMBER}`.
 
 # %% [markdown]
 # The next cell starts a new broker (Kafka 4.3.1), applies your plan, and asks for each offset. Without Java, it compares your plan with the recorded answers of a real broker.

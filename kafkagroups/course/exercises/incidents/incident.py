@@ -136,7 +136,8 @@ def read_incident(page: Path) -> Incident:
     for name, section in sections.items():
         if name.startswith("Question "):
             text, _ = section.split("\n\nAnswer: ", 1)
-            with_hints = f"{section}\n\n{sections['Hints']}"  # All questions of an incident have the same hints.
+            question, last_hint = section.rsplit("\n\n3. ", 1)  # The first two hints are those of the incident.
+            with_hints = f"{question}\n\n{sections['Hints']}\n3. {last_hint}"
             questions[text] = read_exercise(name.removeprefix("Question "), with_hints)
     return Incident(
         int(fact["number"]),

@@ -130,7 +130,7 @@ def _print_answer(args: Options, topic: Topic, groups: Groups) -> None:
     notes = [SHARE_NOTE] if any(group.type == "share" for group in shown.values()) else []
     if unsure:
         notes.append(
-            "?: another partition also has records of the group. If that is its home, this row is an old state."
+            "?: another partition has records of the group, too. If that is its home, this row is an old state."
         )
     print_table(
         ("group", "part.", "type", "state", "protocol", "epoch", "memb.", "offsets", "pend."),

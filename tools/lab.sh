@@ -10,6 +10,8 @@ echo
 # Without a screen, JupyterLab would look for a text browser.
 if [ "$(uname)" != Darwin ] && [ -z "${DISPLAY:-}${WAYLAND_DISPLAY:-}" ]; then set -- --no-browser "$@"; fi
 if [ "$(id -u)" = 0 ]; then set -- --allow-root "$@"; fi
+# JupyterLab drops the styles of outputs in notebooks that it does not trust, so these look broken until they are run.
+.venv/bin/python -m nbformat.sign notebooks/[0-9][0-9]_*.ipynb >/dev/null
 # The address leads to the first notebook. The root is the project, so that links from lessons to docs/ work.
 JUPYTER_CONFIG_PATH="$PWD/tools/jupyter${JUPYTER_CONFIG_PATH:+:$JUPYTER_CONFIG_PATH}"
 export JUPYTER_CONFIG_PATH

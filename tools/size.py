@@ -22,7 +22,7 @@ CEILINGS = {
     "(top)": 498,
     "cli": 2727,
     "coordinator": 4981,
-    "course": 6633,
+    "course": 6648,
     "engine": 2552,
     "groups": 1995,
     "history": 4923,

@@ -31,6 +31,7 @@ _LEGEND = (
     Box("how far the reader is", 0, 0, 3, 14, tone=Tone.NEW, is_solid=True),
     Box("taken as one field", 0, 8, 18, _STRIP_HEIGHT, tone=Tone.ERROR, is_solid=True),
 )
+_EXPLANATIONS = {Tone.NEW: "It is read as written.", Tone.ERROR: "No name is stored, so the reader does not notice."}
 _CHANGE = re.compile(r"\s*(?:(?P<part>[a-z]+)\s+)?(?P<position>[0-9]{1,9})\s*=\s*(?P<byte>[0-9a-fA-F]{1,2})\s*")
 
 
@@ -335,10 +336,10 @@ class RecordRibbon(Figure):
         counted = _find_end(span, len(parts[span.part])) - span.end
         reach = " No name is stored, so the reader counts bytes."
         if counted > 0:
-            reach = f" What it counts ends where the line ends, after {counted} bytes."
-        lines = (Line(f"Field {name}: {value}", Tone.NEW), Line(span.meaning[:1].upper() + span.meaning[1:]))
+            reach = f" It counts what has the line below it: {counted} bytes."
+        lines = (Line(f"{value} is {span.meaning}", Tone.NEW), Line(f"Field {name}, {where}"))
         text = (f"field: {name}", f"where: {where}", f"bytes: {shown_bytes}", f"value: {value}")
-        caption = f"{where[:1].upper()}{where[1:]}: {shown_bytes}.{reach}"
+        caption = f"The bytes: {shown_bytes}.{reach}"
         return Scene(tuple(marks), caption, (*text, f"meaning: {span.meaning}", *fields), lines=lines)
 
     def _draw_change(self, marks: list[Mark], selected: int, change: ByteChange, reading: Reading) -> Scene:
@@ -355,8 +356,8 @@ class RecordRibbon(Figure):
             explanation = "A broker that finds such a record stops its load."
         elif span is not self.spans[-1]:
             lines = self._tell_field(span, reading)
-            belief = [f"now believed: {lines[0].text.partition(' ')[2]}"]
-            explanation = f"{span.meaning[:1].upper()}{span.meaning[1:]}."
+            belief = [f"now believed: {lines[0].text}"]
+            explanation = _EXPLANATIONS[lines[0].tone]
         else:
             count = "One value is wrong" if len(wrong) == 1 else f"{len(wrong)} values are wrong"
             headline = Line(f"{count}, and the reader notices nothing", Tone.ERROR)
@@ -372,12 +373,13 @@ class RecordRibbon(Figure):
         """Return what a reader takes for this field, and from where."""
         name = find_name(span)
         read = _find_read(span, reading)
-        where = f"It was written to {_format_range(span)}"
+        where = f"Field {name}: {shorten(span.text)} was written to {_format_range(span)}"
         if read is None:
-            return Line(f"Field {name}: nothing left", Tone.ERROR), Line(where)
-        tone, old = (Tone.NEW, "as written") if read.text == span.text else (Tone.ERROR, f"was {shorten(span.text)}")
-        headline = Line(f"Field {name}: {shorten(read.text)}, {old}", tone)
-        return headline, Line(f"{where}; the reader takes {_format_range(read)}")
+            return Line(f"✗ Nothing is left for {span.meaning}", Tone.ERROR), Line(where)
+        if read.text == span.text and read.start == span.start:
+            return Line(f"{shorten(read.text)} is {span.meaning}", Tone.NEW), Line(where)
+        words = f"✗ {shorten(read.text)} is {re.split('[,;]', span.meaning)[0]}"
+        return Line(words, Tone.ERROR), Line(f"{where}, read from {_format_range(read)}")
 
 
 def _read(bytes_by_part: Mapping[str, bytes]) -> Reading:

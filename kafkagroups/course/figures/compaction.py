@@ -49,6 +49,8 @@ _LOG = (
 )
 _SIGNS = (("marker", "M"), ("tombstone", "∅"))
 _LEGEND = (HATCHED, DASHED, *(Box(name, *KEY, (sign,), is_hollow=True) for name, sign in _SIGNS))
+_FADED: dict[str, Any] = {"hue": "", "tone": Tone.DEAD, "is_bold": False, "is_dashed": False, "is_hollow": False}
+"""The look of a row of an earlier pass."""
 _STEPS = ("before pass 1", "pass 1, hour 0", "pass 2, hour 25", "pass 3, hour 50")
 
 
@@ -132,20 +134,21 @@ def _draw(step: int, passes: list[CleanerPass], active_start: int, is_open: bool
             results = find_results(each)
             words = _name_results(results, each.log_after)
             verdicts += _draw_verdicts(row, entries, results, words, each.end_offset, is_faded=row < step - 1)
-            verdicts.append(_draw_head(row, each.end_offset))
+            if row == step - 1:
+                verdicts.append(_draw_head(row, each.end_offset))
             name = "" if row == step - 1 else f"{_STEPS[row + 1]}, "
             text += [f"{name}record {offset} ({_name_entry(entries[offset])}): {words[offset]}" for offset in present]
         for offset in present:
             record = _draw_record(min(row, step), row, offset, entries[offset])
             style: dict[str, Any] = {"delay": _find_delay(offset, passes[row - 1].end_offset)}
             if row < step - 1:
-                style = {"hue": "", "tone": Tone.MUTED}
+                style = _FADED
             elif row < step and results[offset] == "value kept":
                 style = {"tone": Tone.LIVE, "delay": -_SECONDS_OF_A_MOVE}
             elif row < step and _RESULTS[results[offset]].headline:
                 style = {"tone": Tone.NEW}
             marks.append(replace(record, **style))
-        if row <= step:
+        if step - 1 <= row <= step:
             marks += _draw_row(logs[row], row)
     marks += verdicts
     if step < len(passes):
@@ -277,8 +280,8 @@ def _draw_verdicts(
             yield Label(f"result {row} {offsets[0]}", x, _find_top(row) + 40, word, "middle", tone, 11, delay=delay)
         for offset in offsets if result.endswith("gone") else ():
             box = _draw_record(row, row, offset, log[offset])
-            style: dict[str, Any] = {"hue": "" if is_faded else box.hue, "tone": Tone.DEAD}
+            style: dict[str, Any] = _FADED if is_faded else {"tone": Tone.DEAD}
             if _RESULTS[result].headline and not is_faded:
-                style["tone"] = Tone.NEW
+                style = {"tone": Tone.NEW}
             delay = _find_delay(offset, end) - _SECONDS_OF_A_MOVE
             yield replace(box, key=f"gone {row} {offset}", is_gone=True, delay=delay, **style)

@@ -192,7 +192,10 @@ def _draw(state: _State, before: _State, line: str, caption: str, shape: _Shape)
         if name in members and epoch < state.group_epoch:
             x, end = (_find_token(each, epochs) + _TOKEN_SIZE / 2 for each in (epoch, state.group_epoch))
             marks.append(Box(f"gap {name}", x, top + 8, end - x, 10, tone=Tone.WAIT, delay=_DELAY))
-        tone = Tone.NEW if epoch != old_epoch else tone
+        if epoch != old_epoch:
+            tone = Tone.NEW
+            was = (_find_token(old_epoch, epochs), top, _TOKEN_SIZE, _TOKEN_SIZE, (str(old_epoch),), Tone.MUTED, 14)
+            marks.append(Box(f"was {name} {old_epoch}", *was, is_dashed=True, origin=f"token {name}"))
         frame = (_find_token(epoch, epochs), top, _TOKEN_SIZE, _TOKEN_SIZE)
         marks.append(Box(f"token {name}", *frame, (str(epoch),), tone, 14, is_bold=True, delay=_DELAY))
         marks.append(Label(f"epoch of {name}", _AXIS_LEFT - 4, top + 17, name, "end", is_bold=True))
@@ -259,5 +262,5 @@ def _explain(record_type: int, state: _State, before: _State) -> str:
         return f"Partition {', '.join(revoked)} has no owner: {changed[0]} has revoked it. The member's epoch rises."
     if member.state == 2:
         missing = ", ".join(sorted({*member.target} - {*member.current}))
-        return f"{name} waits for {missing}, which another member still has. It already has epoch {member.epoch}."
+        return f"{name} waits for {missing}, which another still has. It already has epoch {member.epoch}."
     return f"{name} has epoch {member.epoch}, and all partitions of its target."

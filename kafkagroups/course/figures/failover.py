@@ -9,7 +9,7 @@ from typing import Any
 from kafkagroups.coordinator import Errors, GroupCoordinator, TopicPartition
 from kafkagroups.course.broker import start_broker
 from kafkagroups.course.figures.figure import Content, Control, Figure, squeeze_right
-from kafkagroups.course.figures.marks import KEY, Arrow, Box, Label, Line, Mark, Scene, Tone
+from kafkagroups.course.figures.marks import Arrow, Box, Label, Line, Mark, Scene, Tone
 from kafkagroups.course.lesson_folders import find_data
 
 _COLUMN_WIDTH = 176
@@ -19,7 +19,6 @@ _BEFORE = -0.75
 """The delay of what changes before anything moves: first the state of a broker, then what follows from it."""
 _LOADED = -0.15
 """A broker says that it is the leader when the last offset is in its memory, and then the question comes."""
-_LEGEND = (Box("an offset in memory", *KEY, tone=Tone.LIVE, is_solid=True),)
 _ORDERS_0 = TopicPartition("orders", 0)
 
 
@@ -73,7 +72,7 @@ class Failover(Figure):
             return _draw(phase, sizes[phase], asked, _QUESTIONS[question][0], answers[phase, asked, question])
 
         title = "A failover of partition 9, and a client that asks"
-        super().__init__(Content.draw(title, 286, controls, draw, legend=_LEGEND, narrow=squeeze_right(2, 286, 0.63)))
+        super().__init__(Content.draw(title, 286, controls, draw, narrow=squeeze_right(2, 286, 0.63)))
 
 
 def _change_state(broker: GroupCoordinator, state: str) -> None:
@@ -123,8 +122,7 @@ def _draw(phase: str, sizes: list[int], asked: int, group: str, answer: str) -> 
     lost = states[asked] == "dead"
     after = 0.2 * (phase == "broker 2 has loaded")
     marks += [
-        Box("client", 4, 226, 552, 56, tone=Tone.MUTED),
-        Label("client title", 14, 243, "the client is told", keeps_width=True),
+        Label("client title", _COLUMN_LEFTS[0], 240, "the client is told", is_bold=True, keeps_width=True),
         Arrow("question", middle, 225, middle, 190, Tone.NEW),
     ]
     asks: dict[str, Any] = {"origin": f"way {asked}", "is_dashed": lost, "delay": after}

@@ -52,7 +52,7 @@ _LIGHT_INK = "#101820"
 _DARK_INK = "#f4f7fa"
 _DARK_SHARE = 0.32
 """How much of a hue is in the colour that fills a box on a dark page."""
-_SOFT_SHARE = 0.55
+_SOFT_SHARE = 0.22
 """How much of a line is in the usual border of a box."""
 _LIGHT_LINES = ("#5b6675", "#1b7a3d", "#1a5fc4", "#9a6a00", "#767676", "#b3261e", "#76808d", PAGE_COLOUR)
 _DARK_LINES = ("#8c98a6", "#4fbf78", "#6ba6ff", "#d7a520", "#7d8690", "#ff8a7e", "#78838f", _DARK_PAGE)
@@ -124,7 +124,7 @@ WIDTH = 560
 CHARACTER_WIDTH = 0.61
 """The width of a character of the picture's font, as a part of the font size."""
 
-_HATCH_DISTANCE = 6
+_HATCH_DISTANCE = 9
 _CORNER = 6
 
 
@@ -203,7 +203,6 @@ class Curve:
     points: tuple[tuple[float, float], ...]
     tone: Tone = Tone.PLAIN
     is_dashed: bool = False
-    hue: str = ""
 
 
 Mark = Box | Label | Arrow | Curve
@@ -307,9 +306,8 @@ def _draw_mark(mark: Mark) -> Iterator[str]:
         if mark.has_head:
             yield _draw("polygon", points=_join(_find_head(mark)), fill=colours.line)
     else:
-        line = LIGHT_HUES[find_hue(mark.hue)] if mark.hue else colours.line
-        points = _join(mark.points)
-        yield _draw("polyline", points=points, fill="none", stroke=line, stroke_width=2, stroke_dasharray=dashes)
+        style: dict[str, Any] = {"stroke": colours.line, "stroke_width": 2, "stroke_dasharray": dashes}
+        yield _draw("polyline", points=_join(mark.points), fill="none", **style)
 
 
 def _draw_box(box: Box, colours: Colours) -> Iterator[str]:
@@ -326,7 +324,7 @@ def _draw_box(box: Box, colours: Colours) -> Iterator[str]:
     yield _draw("rect", **place, fill=fill, fill_opacity=0.4 if box.is_gone else None)
     if box.is_gone:
         hatch = {"transform": f"translate({_format(box.x)} {_format(box.y)})", "d": _find_hatch(box), "fill": "none"}
-        yield _draw("path", **hatch, stroke=colours.line, stroke_width="0.75", opacity="0.4")
+        yield _draw("path", **hatch, stroke=colours.line, stroke_width="0.75", opacity="0.3")
     first = box.y + box.height / 2 - (len(box.lines) - 1) * box.size * LINE_HEIGHT / 2 + box.size * 0.35
     for number, text in enumerate(box.lines):
         y = first + number * box.size * LINE_HEIGHT

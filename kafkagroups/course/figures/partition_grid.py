@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -53,7 +52,7 @@ _OUTCOMES = {"groups": Tone.MUTED, "found": Tone.LIVE, "old": Tone.WAIT, "nothin
 """What happens to a group, and the tone of its part of the bar of all groups."""
 _LONGEST_ID = 40
 _LEGEND = (
-    Box("a commit of another group", *KEY, ("○",), Tone.MUTED),
+    Box("a commit of another group", *KEY, ("•",), Tone.MUTED),
     Box("brokers look here", *KEY, tone=Tone.NEW),
     Box("left behind", *KEY, ("50",), is_dashed=True, is_hollow=True),
 )
@@ -133,7 +132,7 @@ class _View(NamedTuple):
             tone = Tone.ERROR if self.is_wrong(group) else Tone.LIVE
             return Line(f"{('Kafka 4.x', 'Kafka 3.9')[self.coordinator]} looks {where}, and finds {answer}", tone)
         if self.step == 1:
-            moved = f"Brokers look in partition {home} now, but the commit stays in partition {before}"
+            moved = f"Brokers now look in partition {home}; the commit stays in {before}"
             return Line(f"Brokers still look in partition {home}" if before == home else moved, Tone.NEW)
         return Line(f"Partition {home} gets offset {60 if self.step else 50} of {group}", Tone.NEW)
 
@@ -265,7 +264,8 @@ def _draw_dots(view: _View) -> Iterator[Mark]:
         for partition in view.list_commits(group) if group != view.followed else ():
             x, y = _find_place(partition)
             row, column = divmod(placed[partition], 5)
-            yield Box(f"dot {group} {partition}", x + 4 + column * 7, y + 15 + row * 6, 4, 4, tone=Tone.MUTED)
+            frame = (x + 4 + column * 7, y + 15 + row * 6, 4, 4)
+            yield Box(f"dot {group} {partition}", *frame, tone=Tone.MUTED, is_solid=True)
             placed[partition] += 1
 
 
@@ -301,9 +301,10 @@ def _draw_commits(view: _View) -> Iterator[Mark]:
         if partition == answer:
             style["tone"] = Tone.ERROR if view.is_wrong(group) else Tone.LIVE
         if is_old:
-            frame = (x - 80 if partition % _COLUMNS > 7 else x + _CELL_WIDTH, y + 22, 78, 18)
-            callout = Box(f"behind {partition}", *frame, ("left behind",), Tone.WAIT, 11, is_bold=True, delay=delay)
-            yield replace(callout, is_hollow=True)
+            # Below the cells, where the last row is not full.
+            words = f"left behind: {offset} in partition {partition}"
+            place = (_PANEL_LEFT - 9, _TOP + 6 * _CELL_HEIGHT + 25, words, "end", Tone.WAIT)
+            yield Label(f"behind {partition}", *place, is_bold=True, delay=delay)
         origin = "home" if view.step == 0 else f"list {group}"
         yield Box(
             f"commit {partition}", x + 2, y + 23, _CELL_WIDTH - 6, 16, (str(offset),), hue=group, origin=origin, **style

@@ -40,7 +40,6 @@ _LEGEND = (
     Box("sign of life", 0, 0, 10, 10, hue="kind-0", is_solid=True),
     Box(f"session of {SESSION_S} s", 0, 0, 18, 14, tone=Tone.MUTED, is_dashed=True),
     Box("waits", 0, 0, 18, 14, tone=Tone.WAIT),
-    Box("Stable", 0, 0, 18, 14, tone=Tone.LIVE),
 )
 _SQUEEZE = 0.73
 
@@ -144,7 +143,8 @@ def _draw(stories: Sequence[list[Moment]], step: int, number: int, failover: int
             text.append(f"appended: {': '.join(moment.written[-1])}")
     place = "nothing changes any more" if is_past_end else f"second {moment.time_s:g}"
     lines = (Line(f"Second {moment.time_s:g}: {fact}", tone), Line(moment.action, Tone.NEW))
-    return Scene(tuple(marks), caption, tuple(text), place, lines)
+    # The words are in front of the line of this second.
+    return Scene(tuple(sorted(marks, key=lambda mark: isinstance(mark, Label))), caption, tuple(text), place, lines)
 
 
 def _find_readers(moment: Moment, phases: Sequence[str]) -> tuple[str, ...]:
@@ -252,7 +252,7 @@ def _draw_axis(scale: _Scale) -> Iterator[Mark]:
     for second in range(2, int(scale.span_s) + 1, 2):
         if abs(scale.find_x(second) + 5 - x) > 38:
             yield Label(f"second {second}", scale.find_x(second) + 5, 12, str(second), "middle", Tone.MUTED)
-    yield Arrow("now", x, 16, x, _LOG_TOP - 2, Tone.NEW, has_head=False, duration=_PASS_S)
+    yield Arrow("now", x, 16, x, _STATE_TOP + _ROW_HEIGHT, Tone.NEW, has_head=False, duration=_PASS_S)
     words = (f"{scale.now_s:g} s",)
     yield Box("clock", max(x - 18, _LEFT), 0, 36, 17, words, Tone.NEW, is_bold=True, duration=_PASS_S)
     for name, top in {**_TOPS, "coordinator": _STATE_TOP}.items():

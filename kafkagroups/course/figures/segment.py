@@ -11,7 +11,7 @@ from typing import Any
 
 from kafkagroups.course.figures.byte_ribbon import ByteChange, parse_change
 from kafkagroups.course.figures.figure import Content, Control, Figure, FreeInput, Part, squeeze_right
-from kafkagroups.course.figures.marks import WIDTH, Box, Label, Line, Mark, Scene, Tone
+from kafkagroups.course.figures.marks import KEY, WIDTH, Box, Label, Line, Mark, Scene, Tone
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.log.batch import CRC_FROM, CRC_POSITION, Batch
 from kafkagroups.log.batches import read_batches
@@ -22,15 +22,15 @@ _OFFSET_LEFT = 40
 _RESULT_RIGHT = 556
 _BAR_LEFT = 84
 # The start of a batch is wider than in scale, so that its parts can be seen.
-_OUTSIDE = 78
-_CHECKSUM = 58
+_OUTSIDE = 48
+_CHECKSUM = 30
 _COVERED_LEFT = _BAR_LEFT + _OUTSIDE + _CHECKSUM
-_COVERED_WIDTH = 176
+_COVERED_WIDTH = 234
 _NAMES_LEFT = 408
 _SQUEEZE = 0.41
-_SHOWN = ((6, 8), (7, 17), (10, 26), (11, 35), (15, 48), (16, 60))
-"""Of the bytes that no checksum covers: the last one, and the place of each part."""
-_HEAD_HEIGHT = 32
+_WIDTHS = (86, 76, 98, 66, 96)
+"""The width of each field of the header that stands above the batches."""
+_TOP = 104
 _ROW_HEIGHT = 29
 _BAR_HEIGHT = 23
 _FALL = 20
@@ -39,8 +39,8 @@ _SECONDS_PER_BATCH = 0.25
 _SECONDS_OF_A_MOVE = 0.5
 _MOST_SECONDS = 1.3
 _EXAMPLE = "690=00"
-_HEADS = ((4, "byte"), (_OFFSET_LEFT, "offset"), (_COVERED_LEFT + 8, "covered by it"), (_NAMES_LEFT, "record"))
-_MIDDLE_HEADS = ((_BAR_LEFT + _OUTSIDE / 2, "not covered"), (_COVERED_LEFT - _CHECKSUM / 2, "CRC"))
+_LEGEND = (Box("not covered by the checksum", *KEY, tone=Tone.MUTED, is_dashed=True, is_hollow=True),)
+_HEADS = ((4, "byte"), (_OFFSET_LEFT, "offset"), (_BAR_LEFT, "the segment file"), (_NAMES_LEFT, "record"))
 _WORDS = {"OffsetCommit": "commit", "GroupMetadata": "group"}
 # The fields of a header that the figure breaks without a kernel: the last byte of each, counted from the batch.
 _BROKEN_FIELDS = (("offset", 7), ("length", 11), ("leader epoch", 15), ("magic", 16), ("checksum", 20))
@@ -59,7 +59,7 @@ class Segment(Figure):
         self.data = data
         self.batches = tuple(read_batches(data))
         self.choices = _choose_bytes(data, self.batches)
-        self._height = _HEAD_HEIGHT + _ROW_HEIGHT * len(self.batches) + _FALL
+        self._height = _TOP + _ROW_HEIGHT * len(self.batches) + _FALL
         super().__init__(self._make_content([None, *self.choices]))
 
     def compute_content(self, value: str) -> Content:
@@ -91,9 +91,11 @@ class Segment(Figure):
         )
         title = "A segment: batches and what their checksums cover"
         typed = FreeInput("break a byte (position=hex)", _EXAMPLE)
+        header = Part(0, 0, WIDTH, 72, (0, 0), 0.61)
         names = Part(_NAMES_LEFT - 4, 0, WIDTH, self._height, (213, 0), 0.815)
-        narrow = (names, *squeeze_right(_BAR_LEFT - 4, self._height, _SQUEEZE))
-        return Content.draw(title, self._height, controls, draw, free_input=typed, narrow=narrow, has_bytes=True)
+        narrow = (header, names, *squeeze_right(_BAR_LEFT - 4, self._height, _SQUEEZE))
+        others: dict[str, Any] = {"free_input": typed, "narrow": narrow, "legend": _LEGEND, "has_bytes": True}
+        return Content.draw(title, self._height, controls, draw, **others)
 
     def _describe(self, broken: ByteChange) -> str:
         return f"byte {broken.position}, {self._name_place(broken.position)}"
@@ -107,17 +109,17 @@ class Segment(Figure):
         return name if name == "after the checksum" else f"part of the {name}"
 
     def _draw(self, broken: ByteChange | None, recovery: Recovery, moment: int) -> Scene:
-        marks: list[Mark] = [Label(f"head {name}", x, 12, name, "start", Tone.MUTED, 11) for x, name in _HEADS]
-        marks += [Label(f"head {name}", x, 12, name, "middle", Tone.MUTED, 11) for x, name in _MIDDLE_HEADS]
+        marks: list[Mark] = [Label(f"head {name}", x, _TOP - 14, name, "start", Tone.MUTED, 11) for x, name in _HEADS]
         text = []
         scale = _COVERED_WIDTH / (max(batch.size for batch in self.batches) - CRC_FROM)
         kept_count = len(recovery.kept)
         row = min(kept_count, len(self.batches) - 1) if moment == 1 else kept_count * (moment // 2)
         seconds = min(max(_SECONDS_PER_BATCH * row, _SECONDS_OF_A_MOVE), _MOST_SECONDS)
-        marks.append(_draw_scan(row, seconds if moment == 1 else 0))
+        shown = self._find_batch(broken.position) if broken else self.batches[0]
+        marks += _draw_file(kept_count if moment == 2 else len(self.batches), row, seconds if moment == 1 else 0)
         for number, batch in enumerate(self.batches):
             is_cut = moment == 2 and number >= kept_count
-            y = _HEAD_HEIGHT + number * _ROW_HEIGHT + _FALL * is_cut
+            y = _TOP + number * _ROW_HEIGHT + _FALL * is_cut
             now = recovery.kept[number] if number < kept_count else None
             is_broken = broken is not None and self._find_batch(broken.position) is batch
             result, tone = _describe_result(moment, number, kept_count, batch, now, is_broken=is_broken)
@@ -126,6 +128,8 @@ class Segment(Figure):
             delay = seconds * share - _SECONDS_OF_A_MOVE if moment == 1 else 0.3 * is_cut
             delay += 0.3 * (moment == 1 and number > kept_count)
             marks += _draw_batch(batch, number, y, scale, Tone.DEAD if is_cut else tone, delay)
+            if batch is shown:
+                marks += _draw_header(batch, broken, tone, delay)
             fall = 0.3 * is_cut
             frame = (_RESULT_RIGHT, y + 16, result, "end", tone, 11)
             marks.append(Label(f"result {number}{' cut' * is_cut}", *frame, is_bold=True, delay=delay))
@@ -139,7 +143,7 @@ class Segment(Figure):
         if broken:
             text.append(f"broken byte: {broken.position}")
         if moment == 2 and recovery.reason:
-            y = _HEAD_HEIGHT + kept_count * _ROW_HEIGHT
+            y = _TOP + kept_count * _ROW_HEIGHT
             end = f"the file now ends at byte {self.batches[kept_count].position}"
             marks.append(Label("end", 4, y + 14, end, tone=Tone.NEW, size=11, is_bold=True))
             text.append(f"reason: {recovery.reason}")
@@ -179,14 +183,18 @@ class Segment(Figure):
         return f"Recovery truncates the file at byte {failed.position}{later}. Reason: {recovery.reason}."
 
 
-def _draw_scan(row: int, seconds: float) -> Box:
-    """Return what moves over the batches while the broker checks them, and then (0 seconds) where the file ends."""
-    y = _HEAD_HEIGHT + row * _ROW_HEIGHT - 3
+def _draw_file(rows: int, row: int, seconds: float) -> Iterator[Box]:
+    """Yield the frame of the file, and what moves over the batches while the broker checks them.
+
+    With 0 seconds, that is where the file ends.
+    """
+    y = _TOP + row * _ROW_HEIGHT - 3
     width = _COVERED_LEFT + _COVERED_WIDTH - _BAR_LEFT + 6
+    yield Box("file", _BAR_LEFT - 3, _TOP - 4, width, _ROW_HEIGHT * rows + 2, is_hollow=True)
     frame = (_BAR_LEFT - 3, y, width, _ROW_HEIGHT if seconds else 1)
     duration = max(0, seconds - _SECONDS_OF_A_MOVE)
     delay = 0 if seconds else -0.75  # The end of the file comes before the batches fall.
-    return Box("scan", *frame, tone=Tone.NEW, is_hollow=True, duration=duration, delay=delay)
+    yield Box("scan", *frame, tone=Tone.NEW, is_hollow=True, duration=duration, delay=delay)
 
 
 def recover(data: bytes, broken: ByteChange | None) -> Recovery:
@@ -212,26 +220,36 @@ def _choose_bytes(data: bytes, batches: Sequence[Batch]) -> list[ByteChange]:
 def _find_byte(index: int, scale: float) -> float:
     """Return where the sign of a byte of a batch is, inside its field."""
     if index < CRC_POSITION:
-        return _BAR_LEFT + next(x for last, x in _SHOWN if index <= last)
+        return _BAR_LEFT + 6 + index / CRC_POSITION * (_OUTSIDE - 14)
     if index < CRC_FROM:
         return _BAR_LEFT + _OUTSIDE + 10 + (index - CRC_POSITION) / (CRC_FROM - CRC_POSITION) * (_CHECKSUM - 10)
     return _COVERED_LEFT + (index - CRC_FROM + 0.5) * scale
 
 
+def _draw_header(batch: Batch, broken: ByteChange | None, tone: Tone, delay: float) -> Iterator[Mark]:
+    """Yield the header of a batch, larger than in scale."""
+    index = broken.position - batch.position if broken else -1
+    data = ByteChange("file", index, broken.byte).apply({"file": batch.data})["file"] if broken else batch.data
+    yield Label("header", 4, 12, f"the header of {_format_offsets(batch)}", is_bold=True)
+    x = 4
+    start = 0
+    for (name, last), width in zip((*_BROKEN_FIELDS, ("rest", batch.size)), (*_WIDTHS, WIDTH - 1), strict=True):
+        text = data[start : last + 1].hex()
+        is_hit = start <= index <= last
+        lines = ("✗ " * is_hit + name, f"…{text[-8:]}" if len(text) > 8 else text)
+        kind = Tone.ERROR if is_hit else (tone, Tone.MUTED)[last < CRC_POSITION]
+        frame = (x, 20, min(width - 3, _RESULT_RIGHT - x), 40, lines, kind, 11)
+        yield Box(f"part {name}", *frame, is_dashed=last < CRC_POSITION, short=f"{lines[0]}\n…{text[-4:]}", delay=delay)
+        x += width
+        start = last + 1
+
+
 def _draw_batch(batch: Batch, number: int, y: float, scale: float, tone: Tone, delay: float) -> Iterator[Mark]:
-    data = batch.data
-    width = (batch.size - CRC_FROM) * scale
     is_cut = tone is Tone.DEAD
-    style: dict[str, Any] = {"is_gone": is_cut, "delay": delay, "size": 10, "short": " "}
-    kind = Tone.DEAD if is_cut else Tone.MUTED
-    words = f"…{data[7]:02x}…{data[11]:02x}…{data[15:CRC_POSITION].hex()}"
-    yield Box(f"outside {number}", _BAR_LEFT, y, _OUTSIDE - 2, _BAR_HEIGHT, (words,), kind, **style)
-    style |= {"tone": tone, "is_hollow": tone is Tone.MUTED}
-    words = data[CRC_POSITION:CRC_FROM].hex()
-    yield Box(f"checksum {number}", _BAR_LEFT + _OUTSIDE, y, _CHECKSUM - 2, _BAR_HEIGHT, (words,), **style)
-    line, short = (f"…{data[-max(int(room / 13), 1) :].hex()}" for room in (width - 12, width * _SQUEEZE - 13))
-    style["short"] = short if len(short) > 3 else " "
-    yield Box(f"covered {number}", _COVERED_LEFT, y, width, _BAR_HEIGHT, (line,), **style)
+    style: dict[str, Any] = {"height": _BAR_HEIGHT, "is_gone": is_cut, "delay": delay}
+    yield Box(f"outside {number}", _BAR_LEFT, y, _OUTSIDE - 2, tone=Tone.MUTED, is_dashed=True, **style)
+    yield Box(f"checksum {number}", _BAR_LEFT + _OUTSIDE, y, _CHECKSUM - 2, tone=tone, **style)
+    yield Box(f"covered {number}", _COVERED_LEFT, y, (batch.size - CRC_FROM) * scale, tone=tone, **style)
     kind = Tone.DEAD if is_cut else Tone.PLAIN
     yield Label(f"words {number}", _NAMES_LEFT, y + 16, _find_words(batch), tone=kind, size=11, delay=0.3 * is_cut)
 

@@ -6,27 +6,26 @@ The reader chooses how, and in which order, the transactions of two producers en
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from textwrap import wrap
 from typing import Any, NamedTuple
 
 from kafkagroups.api import load
-from kafkagroups.course.figures.figure import Content, Control, Figure, squeeze_right
-from kafkagroups.course.figures.marks import DASHED, KEY, Arrow, Box, Label, Line, Mark, Scene, Tone
+from kafkagroups.course.figures.figure import Content, Control, Figure, Part
+from kafkagroups.course.figures.marks import DASHED, WIDTH, Arrow, Box, Label, Line, Mark, Scene, Tone
 from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.course.small_logs import SmallRecord, write_small_log
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.records.serde import ControlType
 
 _PARTITION = TopicPartition("orders", 0)
-_LOG_LEFT = 6
-_CELL_WIDTH = 88
-_WAITS_LEFT = 140
-_COUNTS_LEFT = 360
-_COUNTS_TOP = 142
-_BOX_WIDTH = 150
-_SLOT_TOPS = {1: 142, 2: 204}
-_HEIGHT = 302
+_LOG_LEFT = 84
+_PITCH = 79
+_CELL_WIDTH = 75
+_LOG_TOP = 18
+_TOPS = {"the log": 6, "prod. 1 waits": 92, "prod. 2 waits": 144, "counts": 204, "answers": 258}
+_HEIGHT = 304
 _DELAY = 0.2
 """The seconds until the head has come to a marker, which then ends what waits of its producer."""
 _COMMITS = tuple(SmallRecord("orders", *each) for each in ((10,), (20, 1), (25,), (30, 2)))
@@ -39,7 +38,6 @@ _ENDINGS = {
     "1 commits, then 2 aborts": (_1_COMMITS, _2_ABORTS),
     "2 commits, 1 stays open": (_2_COMMITS,),
 }
-_LEGEND = (Box("not read yet", *KEY, tone=Tone.MUTED), DASHED)
 _Entries = tuple[SmallRecord, ...]
 
 
@@ -65,8 +63,15 @@ class TwoMaps(Figure):
             return _draw(logs[ending], states[ending], min(step, count), step > count)
 
         title = "Two maps: what counts, and what waits for a marker"
-        narrow = squeeze_right(2, _HEIGHT, 0.63)
-        super().__init__(Content.draw(title, _HEIGHT, controls, draw, legend=_LEGEND, narrow=narrow))
+        super().__init__(Content.draw(title, _HEIGHT, controls, draw, legend=(DASHED,), narrow=tuple(_narrow_rows())))
+
+
+def _narrow_rows() -> Iterator[Part]:
+    """Yield the parts of each row in a narrow column, where its title stands above it."""
+    for number, (top, bottom) in enumerate(pairwise([*_TOPS.values(), _HEIGHT + 6])):
+        place = top - 6 + 20 * number
+        yield Part(0, top - 6, _LOG_LEFT - 6, bottom - 6, (0, place - 10))
+        yield Part(_LOG_LEFT - 6, top - 6, WIDTH, bottom - 6, (0, place + 20), 0.7)
 
 
 def _load_states(folder: Path, entries: _Entries) -> list[_State]:
@@ -89,19 +94,18 @@ def _draw(entries: _Entries, states: list[_State], loaded: int, is_past_end: boo
     before = states[loaded - 1] if loaded else state
     head = _find_cell(loaded - 1) + _CELL_WIDTH / 2 if loaded else _LOG_LEFT
     marks: list[Mark] = [
-        Label("log title", _LOG_LEFT, 14, "the log", is_bold=True),
-        Box("read", _LOG_LEFT, 22, head - _LOG_LEFT + 1, 4, tone=Tone.NEW, is_solid=True),
-        Arrow("head", head, 20, head, 34, Tone.NEW),
+        Box("read", _LOG_LEFT, 3, head - _LOG_LEFT + 1, 4, tone=Tone.NEW, is_solid=True),
+        Arrow("head", head, 1, head, 15, Tone.NEW),
     ]
-    for title, left, top, height in (("waits", _WAITS_LEFT, 102, 146), ("counts", _COUNTS_LEFT, 102, 86)):
-        marks.append(Box(f"map {title}", left - 8, top, _BOX_WIDTH + 16, height, tone=Tone.MUTED))
-    slots = {f"producer {producer}": (_WAITS_LEFT, top) for producer, top in _SLOT_TOPS.items()}
-    slots["orders-0"] = (_COUNTS_LEFT, _COUNTS_TOP)
-    for words, place in slots.items():
-        marks.append(Box(f"slot {words}", *place, _BOX_WIDTH, 40, tone=Tone.PAGE))
+    marks += [Label(f"title {title}", 4, top + 20, title, size=11, is_bold=True) for title, top in _TOPS.items()]
+    for title, top in [*_TOPS.items()][1:-1]:
+        marks.append(Box(f"map {title}", _LOG_LEFT - 4, top, WIDTH - _LOG_LEFT + 4, 48, tone=Tone.MUTED))
     lost = _find_lost(state, before, entries, loaded)
     last = entries[loaded - 1]
     fate = "aborted" if last.ends is ControlType.ABORT else "too old"
+    for producer in [entry.producer for entry in entries[:loaded] if entry.ends]:
+        place = (_find_cell(2 * producer - 1), _find_top(producer))
+        marks.append(Box(f"waited {producer}", *place, _CELL_WIDTH, 38, tone=Tone.MUTED, is_dashed=True))
     for offset, entry in enumerate(entries):
         if entry.ends is None:
             delay = 4 * _DELAY if last.ends else 0
@@ -113,27 +117,22 @@ def _draw(entries: _Entries, states: list[_State], loaded: int, is_past_end: boo
     text = [f"OffsetFetch: {_name_offset(state.counted_offset)}", f"OffsetFetch, requireStable: {stable}"]
     for number, words in enumerate(text):
         tone = Tone.MUTED if state.counts is None else Tone.LIVE
-        x, width, arrow = ((412, 132, (478, 190, 478, 258)), (78, 212, (378, 190, 292, 272)))[number]
         if number and state.waits:
             tone = Tone.WAIT
-            arrow = (200, 249, 200, 258)
         style: dict[str, Any] = {"tone": tone, "delay": 4 * _DELAY if last.ends else _DELAY}
-        marks.append(Arrow(f"answer {number} {arrow[0]}", *arrow, **style))
-        marks.append(Box(f"fetch {number}", x, 260, width, 38, tuple(words.split(": ")), is_bold=True, **style))
+        width = (2 + 2 * number) * _PITCH - 4
+        frame = (_find_cell(2 * number), _TOPS["answers"] + 6, width, 38, tuple(words.split(": ")))
+        marks.append(Box(f"fetch {number}", *frame, is_bold=True, **style))
     marks += _draw_comparison(state, before, last)
-    # What drops into a map passes behind the words.
-    for x, words in ((_WAITS_LEFT, "waits"), (_COUNTS_LEFT, "counts")):
-        marks.append(Label(f"{words} title", x, 118, words, is_bold=True))
-    marks += [Label(words, x, top - 6, words, tone=Tone.MUTED) for words, (x, top) in slots.items()]
     text += [f"waits for producer {producer}: record {record}" for producer, record in sorted(state.waits.items())]
     dropped = [entry for offset, entry in enumerate(entries) if offset in lost and entry.ends is None]
     text += [f"{fate}: {entry.value}" for entry in dropped]
     text += [f"record {offset}: {_name_record(entry)}" for offset, entry in enumerate(entries)]
     caption = _explain(entries, loaded, lost, is_past_end)
-    waits = [f"{entries[record].value} waits for producer {producer}" for producer, record in state.waits.items()]
+    waits = " and ".join(str(entries[record].value) for record in sorted(state.waits.values()))
     counted = "Nothing" if state.counts is None else state.counted_offset
-    told = ["nothing waits", f"{' and '.join(waits)}, so a stable fetch gets an error"][bool(waits)]
-    line = Line(f"{counted} counts; {told}", Tone.WAIT if waits else Tone.LIVE)
+    told = f"{waits} {'wait' if len(state.waits) > 1 else 'waits'}: a stable fetch gets an error"
+    line = Line(f"{counted} counts, {told if waits else 'nothing waits'}", Tone.WAIT if waits else Tone.LIVE)
     return Scene(tuple(marks), caption, tuple(text), lines=(line,))
 
 
@@ -149,20 +148,20 @@ def _draw_comparison(state: _State, before: _State, last: SmallRecord) -> Iterat
     if last.ends is ControlType.COMMIT and before.counts is not None and last.producer not in state.waits:
         waited = before.waits.get(last.producer, before.counts)
         words = f"{waited} {'<' if waited < before.counts else '>'} {before.counts}"
-        frame = (325, _COUNTS_TOP + 24, words, "middle", Tone.NEW, 13)
+        frame = (_find_cell(4) + 12, _find_top(0) + 23, words, "start", Tone.NEW, 13)
         yield Label(f"compared {words}", *frame, is_bold=True, delay=_DELAY)
 
 
 def _draw_value(
     offset: int, commit: SmallRecord, state: _State, before: _State, fate: str, delay: float
 ) -> Iterator[Mark]:
+    """Below its record stands what becomes of a commit."""
     lines = (f"{commit.value}", f"record {offset}")
-    x = _WAITS_LEFT
-    top = _SLOT_TOPS.get(commit.producer, _COUNTS_TOP)
+    top = _find_top(commit.producer)
     style: dict[str, Any] = {"hue": str(commit.producer), "origin": f"record {offset}", "delay": delay}
+    style["short"] = f"{commit.value}\nrec. {offset}"
     if state.counts == offset:
-        x = _COUNTS_LEFT
-        top = _COUNTS_TOP
+        top = _find_top(0)
         style |= {"tone": Tone.LIVE if before.counts == offset else Tone.NEW, "is_bold": True}
     elif state.waits.get(commit.producer) == offset:
         style |= {"tone": Tone.WAIT, "is_dashed": True}
@@ -171,22 +170,29 @@ def _draw_value(
         style |= {"tone": Tone.DEAD, "is_gone": True}
     else:
         return
-    yield Box(f"value {offset}", x, top, _BOX_WIDTH, 40, lines, **style)
+    yield Box(f"value {offset}", _find_cell(offset), top, _CELL_WIDTH, 38, lines, **style)
 
 
 def _draw_marker(offset: int, marker: SmallRecord, *, is_last: bool) -> Iterator[Mark]:
-    """A marker stands next to what waits of its producer."""
+    """Below a marker, in the row of its producer, stands what it does."""
     assert marker.ends is not None
-    top = _SLOT_TOPS[marker.producer]
+    top = _find_top(marker.producer)
     tone = Tone.NEW if is_last else Tone.MUTED
     lines = ("marker", f"{marker.ends.name.lower()}s")
     origin = f"record {offset}"
-    yield Box(f"marker {offset}", _LOG_LEFT, top, _CELL_WIDTH, 40, lines, tone, 11, origin=origin, delay=_DELAY)
-    yield Arrow(f"ends {offset}", _LOG_LEFT + _CELL_WIDTH + 3, top + 20, _WAITS_LEFT - 3, top + 20, tone, delay=_DELAY)
+    x = _find_cell(offset)
+    yield Box(f"marker {offset}", x, top, _CELL_WIDTH, 38, lines, tone, 11, origin=origin, delay=_DELAY)
+    end = _find_cell(2 * marker.producer) - 2
+    yield Arrow(f"ends {offset}", x - 3, top + 19, end, top + 19, tone, delay=_DELAY)
 
 
 def _find_cell(offset: int) -> float:
-    return _LOG_LEFT + offset * 92
+    return _LOG_LEFT + offset * _PITCH
+
+
+def _find_top(producer: int) -> float:
+    """Return the top of what waits of this producer, or (0) of what counts."""
+    return _TOPS[f"prod. {producer} waits" if producer else "counts"] + 5
 
 
 def _draw_record(offset: int, entry: SmallRecord, loaded: int, is_past_end: bool) -> Iterator[Mark]:
@@ -197,8 +203,8 @@ def _draw_record(offset: int, entry: SmallRecord, loaded: int, is_past_end: bool
     tone = Tone.NEW if is_last else (Tone.PLAIN, Tone.MUTED)[is_ahead]
     hue = str(entry.producer) if entry.ends is None and not is_ahead else ""
     style: dict[str, Any] = {"is_bold": is_last, "is_dashed": bool(entry.producer), "hue": hue}
-    yield Box(f"record {offset}", left, 37, _CELL_WIDTH, 48, lines, tone, 11, **style)
-    yield Label(f"offset {offset}", left + _CELL_WIDTH / 2, 98, str(offset), "middle", Tone.MUTED, 11)
+    yield Box(f"record {offset}", left, _LOG_TOP, _CELL_WIDTH, 48, lines, tone, 11, **style)
+    yield Label(f"offset {offset}", left + _CELL_WIDTH / 2, _LOG_TOP + 62, str(offset), "middle", Tone.MUTED, 11)
 
 
 def _name_record(entry: SmallRecord) -> str:

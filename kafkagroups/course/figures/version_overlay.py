@@ -25,7 +25,6 @@ _LEFT = 7
 _SIZE = 11
 _BLOCK_HEIGHT = 30
 _TOP = 26
-_HEAD = 22
 _ROW_HEIGHT = 102
 _RESULT_WIDTH = 200
 _OFFSET_OF_COMMIT = {"1.0.1": 37, "3.9.2": 37, "4.3.1": 38}
@@ -40,7 +39,6 @@ _FIELDS = ("version", "offset", "leaderEpoch", "length of metadata", "metadata",
 _ENDS = ("expireTimestamp", "tagged fields", "tag of topicId", "topicId")
 _COLUMNS = (*zip(((name,) for name in _FIELDS), (68, 82, 70, 62, 90, 84), strict=True), (_ENDS, 91))
 _BEFORE = "Three releases wrote the same commit. The bytes contain no names, so a reader needs the version."
-_DURING = "The reader counts bytes from the left, and cuts off one field after another in each value."
 _WORDS = {
     "leaderEpoch": "epoch",
     "length of metadata": "length",
@@ -96,21 +94,19 @@ class VersionOverlay(Figure):
         def draw(number: int, cut: int) -> Scene:
             return _draw(records, READERS[number], readings[number], cut)
 
-        height = _HEAD + _ROW_HEIGHT * len(records) + 2
-        narrow = (Part(0, 0, WIDTH, _HEAD, (0, 0), 0.6), *chain(*map(_narrow_row, range(len(records)))))
+        height = _ROW_HEIGHT * len(records) - 10
+        narrow = tuple(chain(*map(_narrow_row, range(len(records)))))
         title = "One commit in different value versions"
         super().__init__(Content.draw(title, height, controls, draw, narrow=narrow, has_bytes=True))
 
 
 def _narrow_row(number: int) -> Iterator[Part]:
-    """Yield the parts of a row in a narrow column: its title, the writers below it, the result, and the blocks."""
-    top = _HEAD + number * _ROW_HEIGHT
-    place = top + number * 20
+    """Yield the parts of a row in a narrow column: its title and its writers, the result, and the blocks."""
+    top = number * _ROW_HEIGHT
     middle = top + _TOP - 2
-    yield Part(0, top, 80, middle, (0, place))
-    yield Part(80, top, NARROW_WIDTH, middle, (2, place + 20))
-    yield Part(NARROW_WIDTH, top, WIDTH - _LEFT, middle, (NARROW_WIDTH - WIDTH + _LEFT + NARROW_WIDTH, place))
-    yield Part(0, middle, WIDTH, top + _ROW_HEIGHT, (0, place + _TOP + 18), 0.62)
+    yield Part(0, top, NARROW_WIDTH, middle, (0, top))
+    yield Part(NARROW_WIDTH, top, WIDTH, middle, (217, top), 0.6)
+    yield Part(0, middle, WIDTH, top + _ROW_HEIGHT, (0, middle), 0.62)
 
 
 def read_value(reader: Reader, key: bytes | None, value: bytes | None) -> Reading:
@@ -132,7 +128,7 @@ def read_value(reader: Reader, key: bytes | None, value: bytes | None) -> Readin
 
 def _draw(records: Sequence[_Pair], reader: Reader, readings: Sequence[Reading], cut: int) -> Scene:
     who = f"the reader {re.split(', |: ', reader.words)[-1]}"
-    marks: list[Mark] = [Label("reader", _LEFT, 14, who, tone=Tone.NEW, is_bold=True, keeps_width=True)]
+    marks: list[Mark] = []
     text = [who.replace("reader ", "reader: ")]
     results = []
     bad = 0
@@ -140,10 +136,10 @@ def _draw(records: Sequence[_Pair], reader: Reader, readings: Sequence[Reading],
     for number, ((key, value), reading) in enumerate(zip(records, readings, strict=True)):
         assert value is not None
         record = decode(key, value)
-        y = _HEAD + number * _ROW_HEIGHT
+        y = number * _ROW_HEIGHT
         title = f"version {record.value_version}"
         first, _, last = describe_writers([writers_of(record)]).partition(" – ")
-        writers = f"written by Kafka {first} to {last}" if last else f"written by Kafka {first} and newer"
+        writers = f"Kafka {first} to {last}" if last else f"Kafka {first} and newer"
         written = read_value(Reader(""), key, value)
         sides = _find_sides(written)
         fields = _list_shown(reading)
@@ -153,16 +149,16 @@ def _draw(records: Sequence[_Pair], reader: Reader, readings: Sequence[Reading],
         wrong = _find_wrong(written, reading)
         bad += not wrong.isdisjoint(map(find_name, fields[:cut])) or (cut > len(fields) and reading.error is not None)
         tone, result = _describe_result(reading, wrong) if is_done else (Tone.MUTED, f"{len(value)} bytes")
-        middle = WIDTH - _LEFT - _RESULT_WIDTH / 2
+        frame = (WIDTH - _LEFT - _RESULT_WIDTH, y, _RESULT_WIDTH, 22)
+        short = re.sub(" correctly|no error, | fields?", "", result)
         marks += [
             Label(f"title {number}", _LEFT, y + 15, title, is_bold=True),
             Label(f"writers {number}", _LEFT + 78, y + 15, writers, tone=Tone.MUTED, size=11),
-            Box(f"result {number}", middle - _RESULT_WIDTH / 2, y, _RESULT_WIDTH, 22, tone=tone),
-            Label(f"result words {number}", middle, y + 15, result, "middle", tone, 13, is_bold=is_done),
+            Box(f"result {number}", *frame, (result,), tone, is_bold=is_done, short=short),
         ]
         text.append(f"record of {title}: {result}")
         read_y = y + _TOP + _BLOCK_HEIGHT + 3
-        boxes = list(_draw_fields(number, read_y, sides, fields[:cut], wrong))
+        boxes = list(_draw_read(number, read_y, sides, fields[:cut], wrong, (Tone.PAGE, tone)[tone is Tone.LIVE]))
         marks += boxes
         text += [f"{title} {find_name(field)}: {box.lines[1]}" for field, box in zip(fields, boxes, strict=False)]
         if is_done:
@@ -181,8 +177,22 @@ def _draw(records: Sequence[_Pair], reader: Reader, readings: Sequence[Reading],
             reason = " are refused" if len({*told.values()}) > 1 else next(iter(told.values()))
             words = f"Version{'s' * (len(told) > 1)} {' and '.join(map(str, told))}{reason}"
         line = Line(words if cut else "Where does each field begin?", Tone.ERROR if bad else Tone.PLAIN)
-        return Scene(tuple(marks), _DURING if cut else _BEFORE, tuple(text), lines=(line,))
-    return Scene(tuple(marks), _make_caption(reader, results), tuple(text), lines=(_conclude(results),))
+        caption = _tell_step(readings, cut) if cut else _BEFORE
+    else:
+        line = _conclude(results)
+        caption = _make_caption(reader, results)
+    return Scene(tuple(marks), caption, tuple(text), lines=(line, Line(who[:1].upper() + who[1:], Tone.NEW)))
+
+
+def _tell_step(readings: Sequence[Reading], cut: int) -> str:
+    """Return how many bytes the reader takes for which field, if it still reads."""
+    fields = chain.from_iterable(_list_shown(reading)[cut - 1 : cut] for reading in readings)
+    taken = [f"{format_count(field.end - field.start, 'byte')} as {_find_words(field)}" for field in fields]
+    return f"Counting from the left, the reader now takes {' or '.join(dict.fromkeys(taken)) or 'nothing more'}."
+
+
+def _find_words(field: Span) -> str:
+    return _WORDS.get(find_name(field), find_name(field))
 
 
 def _find_end(reading: Reading) -> int:
@@ -199,8 +209,7 @@ def _tell_cut(sides: _Sides, reading: Reading, wrong: set[str], cut: int) -> Ite
         name = find_name(field)
         taken = dict.fromkeys(sides[position][2] for position in range(field.start, field.end))
         if name in wrong:
-            words = ", ".join(_WORDS.get(name, name) for name in taken)
-            yield f": the reader takes {words} for the {_WORDS.get(name, name)}"
+            yield f": {' + '.join(_WORDS.get(name, name) for name in taken)} read as {_find_words(field)}"
 
 
 def _conclude(results: Sequence[_Result]) -> Line:
@@ -247,7 +256,7 @@ def _draw_written(number: int, y: float, value: bytes, written: Reading, end: in
         words = "tag: topic id" if name == "tagged fields" else _WORDS.get(name, name)
         data = value[fields[0].start : fields[-1].end]
         hex_text = data.hex() if len(data) <= 6 else f"{data[:2].hex()}…{data[-3:].hex()}"
-        tone = Tone.DEAD if fields[-1].end <= end else Tone.PLAIN
+        tone = Tone.DEAD if fields[-1].end <= end else Tone.MUTED
         red = bytes(value[at] for at in length if fields[0].start <= at < fields[-1].end).hex()
         first = max(length.start - fields[0].start, 0)
         # In a narrow column, there is a free place for the red bytes.
@@ -260,13 +269,13 @@ def _draw_written(number: int, y: float, value: bytes, written: Reading, end: in
             yield Box(f"marked {number} {name}", *frame, (red,), Tone.ERROR, _SIZE, is_bold=True)
 
 
-def _draw_fields(number: int, y: float, sides: _Sides, fields: Sequence[Span], wrong: set[str]) -> Iterator[Box]:
+def _draw_read(number: int, y: float, sides: _Sides, fields: list[Span], wrong: set[str], good: Tone) -> Iterator[Box]:
     for field in fields:
         name = find_name(field)
         x, width = _find_block(sides, field.start, field.end)
-        tone = Tone.DEAD if field.text == _SKIPPED else (Tone.LIVE, Tone.ERROR)[name in wrong]
+        tone = Tone.DEAD if field.text == _SKIPPED else (good, Tone.ERROR)[name in wrong]
         sign = _ERROR_SIGN if name in wrong else ""
-        words = fit_words(width, _SIZE, sign + _WORDS.get(name, name), sign.strip())
+        words = fit_words(width, _SIZE, sign + _find_words(field), sign.strip())
         lines = (*words, shorten(field.text, int((width - 14) / measure_text("0", _SIZE))))
         # A block comes from the bytes above it, which have its name.
         origin = f"written {number} {sides[field.start][2]}"

@@ -378,7 +378,7 @@ class RecordRibbon(Figure):
             return Line(f"✗ Nothing is left for {span.meaning}", Tone.ERROR), Line(where)
         if read.text == span.text and read.start == span.start:
             return Line(f"{shorten(read.text)} is {span.meaning}", Tone.NEW), Line(where)
-        words = f"✗ {shorten(read.text)} is {re.split('[,;]', span.meaning)[0]}"
+        words = f"✗ The reader takes {shorten(read.text)} for {re.split('[,;]', span.meaning)[0]}"
         return Line(words, Tone.ERROR), Line(f"{where}, read from {_format_range(read)}")
 
 

@@ -234,7 +234,7 @@ def _draw_frame(active_start: int, step: int) -> Iterator[Mark]:
 
 def _draw_titles(rows: list[list[int]]) -> Iterator[Mark]:
     for row, step in enumerate(_STEPS):
-        words = " · ".join([step, *map(_count, rows[row : row + 1])])
+        words = " · ".join([f"after {step}" if row else step, *map(_count, rows[row : row + 1])])
         is_read = len(rows) - 2 <= row < len(rows)
         style: dict[str, Any] = {"tone": Tone.PLAIN if is_read else Tone.MUTED, "is_bold": is_read}
         delay = _SECONDS_OF_A_PASS * bool(row)

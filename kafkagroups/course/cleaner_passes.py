@@ -8,11 +8,10 @@ from __future__ import annotations
 import math
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from kafkagroups import CleanerConfig, compact, edit, load
+from kafkagroups import CleanerConfig, compact, edit
 from kafkagroups.course.lesson_folders import find_data, make_scratch_folder
 from kafkagroups.course.small_logs import encode_commit, encode_records
 from kafkagroups.log.batch import TRANSACTIONAL, LogRecord
@@ -116,28 +115,19 @@ def read_horizons(log: Path) -> dict[int, int | None]:
     return {record.offset: batch.delete_horizon_ms for batch in open_log(log) for record in batch.records}
 
 
-@dataclass(frozen=True)
-class ReplicaSizes:
-    """The sizes of the two replicas after a round, in bytes.
-
-    `records` were appended to each replica so far. `live_offsets` is how many committed offsets the coordinator loads
-    from the cleaned replica.
-    """
+class ReplicaSizes(NamedTuple):
+    """How many records were appended to each of the two replicas so far, and the sizes of the replicas in bytes."""
 
     records: int
-    live_offsets: int
     never_cleaned_bytes: int
-    bytes_before_pass: int
     bytes_after_pass: int
 
 
-def grow_replicas(
-    folder: Path, records: int = 40_000, groups: int = 50, rounds: int = 10, min_dirty_ratio: float = 0.5
-) -> Iterator[ReplicaSizes]:
+def grow_replicas(folder: Path, records: int = 40_000, groups: int = 50, rounds: int = 10) -> Iterator[ReplicaSizes]:
     """Append the same synthetic records to two replicas, clean only one, and yield the sizes after each round.
 
-    The replicas are `folder`/never-cleaned and `folder`/cleaned. A pass runs if more than `min_dirty_ratio`
-    (min.cleanable.dirty.ratio) of the bytes, without the newest segment, is not yet cleaned.
+    The replicas are `folder`/never-cleaned and `folder`/cleaned. A pass runs if more than half of the bytes, without
+    the newest segment, is not yet cleaned (the default of min.cleanable.dirty.ratio).
     """
     never_cleaned = folder / "never-cleaned"
     cleaned = folder / "cleaned"
@@ -152,21 +142,13 @@ def grow_replicas(
             with LogWriter(log, segment_bytes=16_384) as writer:
                 for batch in new_batches:
                     writer.append(batch.data)
-        bytes_before_pass = _count_bytes(cleaned)
-        if _measure_dirty_ratio(cleaned, first_dirty) > min_dirty_ratio:
+        if _measure_dirty_ratio(cleaned, first_dirty) > 0.5:
             # Each batch is only one millisecond later than the batch before it, so tombstones have a short retention.
             compaction = compact(cleaned, pass_output, CleanerConfig(first_dirty=first_dirty, delete_retention_ms=100))
             first_dirty = compaction.next_dirty_offset
             shutil.rmtree(cleaned)
             pass_output.rename(cleaned)
-        live_offsets = sum(len(group.offsets) for group in load(cleaned).values())
-        yield ReplicaSizes(
-            records=new_batches[-1].next_offset,
-            live_offsets=live_offsets,
-            never_cleaned_bytes=_count_bytes(never_cleaned),
-            bytes_before_pass=bytes_before_pass,
-            bytes_after_pass=_count_bytes(cleaned),
-        )
+        yield ReplicaSizes(new_batches[-1].next_offset, _count_bytes(never_cleaned), _count_bytes(cleaned))
 
 
 def _count_bytes(log: Path) -> int:

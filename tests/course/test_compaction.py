@@ -58,7 +58,5 @@ def test_a_replica_that_is_never_cleaned_is_larger_and_loads_the_same(tmp_path):
     *_, last = course.grow_replicas(tmp_path, records=4_000, groups=5, rounds=4)
     assert last.never_cleaned_bytes > 5 * last.bytes_after_pass and last.records == 4_000
     never, cleaned = (kg.load(tmp_path / name) for name in ("never-cleaned", "cleaned"))
-    assert sum(len(group.offsets) for group in never.values()) == last.live_offsets > 0
-    assert {name: g.offsets for name, g in never.items() if g.offsets} == {
-        name: g.offsets for name, g in cleaned.items() if g.offsets
-    }
+    offsets, same = ({name: g.offsets for name, g in groups.items() if g.offsets} for groups in (never, cleaned))
+    assert offsets == same and offsets

@@ -134,7 +134,7 @@ def third_transaction(broker):
 course.compare_brokers(third_transaction, ("4.3.1", "3.9.2"))
 
 # %% [markdown]
-# If the producer crashes, the wait ends, too: at the transaction's timeout, by default after 60 seconds, the transaction coordinator writes an abort marker.
+# If the producer crashes, the consumer waits until the transaction's timeout, by default 60 seconds. Then the transaction coordinator writes an abort marker.
 
 # %% [markdown]
 # ## Exercise: after two markers, on paper
@@ -230,7 +230,7 @@ course.check("which_hangs", which_hangs)
 # |---|---|---|
 # | up to 3.6 | is stored, and hangs | becomes part of it |
 # | 4.x with a 4.x client and `transaction.version` at level 2 | is refused | is refused |
-# | 3.7 to 3.9, and all other 4.x | is refused (unless `transaction.partition.verification.enable=false`) | becomes part of it |
+# | 3.7 to 3.9, and every other 4.x | is refused (unless `transaction.partition.verification.enable=false`) | becomes part of it |
 #
 # </details>
 

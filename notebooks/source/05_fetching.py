@@ -7,7 +7,7 @@
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
-# | say which broker answers an offset fetch and from where; distinguish "nothing committed" from an error; explain what `requireStable` and leader epochs protect you from | {{minutes}} + 10 for later | no |
+# | say which broker answers an offset fetch and from where; distinguish "nothing committed" from an error; explain why a consumer sometimes waits for its offset, or goes back | {{minutes}} + 10 for later | no |
 #
 # ![A consumer that starts sends FindCoordinator to any broker, OffsetFetch to broker 2, and OffsetForLeaderEpoch to the partition's leader, and then reads from offset 50.](pictures/05.svg)
 
@@ -19,12 +19,14 @@
 # | 1. Who coordinates my group? | FindCoordinator, to any broker | The leader of the group's partition. |
 # | 2. Where do I continue? | OffsetFetch (the *fetch*), to the coordinator | An offset from **memory**, or −1 without an error. |
 # | 3. Can this offset still change? | the same OffsetFetch | Normally not. If a newer commit is unfinished, the consumer waits for a [**stable offset**](../docs/handbook/glossary.md#stable-offset). |
-# | 4. Does the partition still have the records that I have read? | OffsetForLeaderEpoch, to the leader of `orders-0` | Normally yes. If they are lost, the consumer goes back. |
+# | 4. Does the partition still have the records that I have read? | OffsetForLeaderEpoch, to the leader of `orders-0` | Normally yes. If they are lost, other records may now have their offsets, so the consumer goes back. |
 
 # %% [markdown]
 # ## Question 1: who coordinates my group?
 #
-# Only the broker that leads the group's partition has the group in memory, and while the broker loads the partition, this memory is incomplete. If the broker answered "nothing committed" during the load, the consumer would start in the wrong place. So a leader that is still loading answers `COORDINATOR_LOAD_IN_PROGRESS`, and a broker that is not the leader answers `NOT_COORDINATOR`. Here, a broker loses the leadership of the group's partition and gets it back:
+# Only the broker that leads the group's partition has the group in memory, and its memory is incomplete while it loads the partition. If it answered "nothing committed" during the load, the consumer would start in the wrong place. So a leader that is still loading answers `COORDINATOR_LOAD_IN_PROGRESS`, and a broker that is not the leader answers `NOT_COORDINATOR`.
+#
+# Here, a broker loses the leadership of the group's partition and gets it back. Under each step stands its answer, and `log ←` is a record that the broker wrote:
 
 # %%
 # script
@@ -47,12 +49,12 @@ def move_away_and_back(broker):
 course.compare_brokers(move_away_and_back)
 
 # %% [markdown]
-# After `NOT_COORDINATOR`, the client asks again who the coordinator is. After `COORDINATOR_LOAD_IN_PROGRESS`, the client waits and asks the same broker again. Meanwhile, Java's `poll` returns no records.
+# After `NOT_COORDINATOR`, the client asks again who the coordinator is. After `COORDINATOR_LOAD_IN_PROGRESS`, the client waits and asks the same broker again.
 
 # %% [markdown]
 # ## A restart, second by second
 #
-# We restarted a real 4.3.1 broker, and kept sending three requests. Each line shows a change of an answer:
+# We restarted a real 4.3.1 broker, and sent it three requests again and again. Each line shows a new answer:
 
 # %%
 # script
@@ -69,16 +71,16 @@ for answer in answers:
     print(f"{answer['ms']:>6}  {first:<24}{answer.get('OffsetFetch billing', ''):<22}{answer.get('ListGroups', '')}")
 
 # %% [markdown]
-# For 12 seconds, the broker is not up. Then:
+# After 12 seconds, the broker is up:
 #
-# - **FindCoordinator** only looks up the partition's leader, so it needs no load.
-# - **OffsetFetch** needs only the partition of `billing`. The load of this partition was over before our next request, so this column never shows `COORDINATOR_LOAD_IN_PROGRESS`.
-# - **ListGroups**, the list of a broker's groups, needs *all* partitions. Its first answer, `NONE, 0 groups`, looks like an empty cluster, but the broker did not know yet which partitions it leads. **An empty list right after a start proves nothing.**
+# - **FindCoordinator** only looks up who leads the partition of `billing`, so it names this broker before any load.
+# - **OffsetFetch** gets `NOT_COORDINATOR` until the coordinator knows that its broker leads partition 9, where `billing` is. The load of partition 9 fell between two of our requests, so we never saw `COORDINATOR_LOAD_IN_PROGRESS` for `billing`.
+# - **ListGroups**, the list of a broker's groups, needs *all* partitions. Its first answer looks like an empty cluster, but the coordinator knew of no partition yet. **An empty list right after a start proves nothing.**
 
 # %% [markdown]
 # ## Question 2: where do I continue?
 #
-# The log has no index by group, so a search for one offset would read the whole partition. So the coordinator reads the log once, when it loads, and then answers from memory. Our model of 4.3.1 loads the shop's logs, and `ReadCountingLogs` counts the records:
+# The log has no index by group, so a search for one offset would read the whole partition. The coordinator therefore reads the log only once, when it loads, and then answers from memory. Our model of 4.3.1 loads the shop's logs, and counts the records that it reads:
 
 # %%
 from pathlib import Path
@@ -91,7 +93,7 @@ in_partition_9 = len(course.read_lines(Path(shop, "__consumer_offsets-9")))
 print(f"{loaded} records were read to load all 50 partitions, {in_partition_9} of them in partition 9")
 
 # %% [markdown]
-# *Predict*: the broker loses partition 9, and then leads this partition again. After that, the broker answers ten fetches of `billing`, which is in partition 9. How many more records does the broker read from the log?
+# *Predict*: the broker loses partition 9, and then leads it again. After that, it answers ten fetches of `billing`. How many more records does it read from the log?
 
 # %%
 # prediction
@@ -108,11 +110,11 @@ course.reveal("read_again", read_again, logs.records_read - loaded)
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# A broker that loses a partition drops the groups of this partition, because the next leader may change them. So our broker had to load the 45 records of partition 9 again, once. The ten fetches read no record.
+# A broker that loses a partition drops the partition's groups, because the next leader may change them. So our broker had to load the 45 records of partition 9 again, once. The ten fetches read no record.
 #
 # </details>
 #
-# The real broker gave the same answers:
+# The real broker answered the same:
 
 # %%
 said = course.read_answers("harbour/4.3.1")["offsets"]
@@ -125,7 +127,7 @@ for partition, committed in sorted(ours["billing"].items()):
 # %% [markdown]
 # ## Nothing committed
 #
-# *Predict*: a client asks for `orders-0` of a group that never existed. Which offset and which error name does the client receive? Write a pair, for example `(7, "REQUEST_TIMED_OUT")`.
+# *Predict*: a client asks for `orders-0` of a group that never existed. Which offset and which error name does it receive? Write a pair, for example `(7, "REQUEST_TIMED_OUT")`.
 
 # %%
 # prediction
@@ -136,11 +138,11 @@ found = broker.offset_fetch("nobody", [ORDERS_0]).value.offsets[ORDERS_0]
 course.reveal("for_unknown_group", for_unknown_group, (found.offset, found.error.name))
 
 # %% [markdown]
-# There is no error, because every new group gets this answer. The consumer then starts where `auto.offset.reset` says. A group that has lost its offsets gets the same answer, so nobody notices the loss.
+# There is no error, because every new group gets this answer. The consumer starts where `auto.offset.reset` says. A group that has lost its offsets gets the same answer, so nobody notices.
 #
 # ## By name, or all
 #
-# A client can ask for partitions **by name**, as a consumer does, or for **all**, as a monitor does. Here, `billing` has two committed offsets, and the client has no permission (DESCRIBE) to see `payments`:
+# A client can ask for partitions **by name**, as a consumer does, or for **all**, as a monitor does. Here, `billing` has two committed offsets, and the client may not see `payments`, because it lacks the permission DESCRIBE for this topic:
 
 # %%
 # script
@@ -160,7 +162,7 @@ def may_see(operation, kind, name):
 course.compare_brokers(ask_all_and_by_name, authorize=may_see)
 
 # %% [markdown]
-# For a fetch **by name**, the coordinator goes through the client's list of partitions, so each partition of the list has an offset, −1 or an error in the answer. For a fetch of **all**, the coordinator goes through the group's committed offsets, and leaves out those that the client may not see. So a monitor with too few permissions shows too few offsets, and no error.
+# For a fetch **by name**, each partition of the client's list has an offset, −1 or an error in the answer. For a fetch of **all**, the coordinator goes through the group's committed offsets: a partition without one is not in the answer, and neither is a partition that the client may not see. So a monitor with too few permissions shows too few offsets, and no error.
 
 # %% [markdown]
 # ## Why the answer can be −1
@@ -172,14 +174,13 @@ course.compare_brokers(ask_all_and_by_name, authorize=may_see)
 # | The group is new, or a name is wrong. | The log has no commit of this group and partition. |
 # | The offset has expired or was deleted (lesson 09). | The log has a tombstone for the offset. |
 # | `__consumer_offsets` has more partitions than before (lesson 02). | The commit is in another partition. |
-# | A client has committed −1, which Java's client refuses to do. | The log has a commit with −1. |
 
 # %% [markdown]
 # ## Exercise: a decision
 #
 # A monitor reports that `billing` has lost its offset for `orders-0`. Which answer proves that the coordinator has no offset for this partition?
 #
-# - **A**: One second after the broker's start, ListGroups returned `NONE` and a list without `billing`.
+# - **A**: One second after the broker's start, ListGroups returned `NONE` and no `billing`.
 # - **B**: OffsetFetch for all partitions returned an empty list and `NONE`. The client that asked has permissions for groups, but not for topics.
 # - **C**: OffsetFetch for `orders-0` by name returned −1 and `NONE`.
 # - **D**: OffsetFetch returned `NOT_COORDINATOR`.
@@ -197,16 +198,16 @@ course.check("proof_of_loss", proof_of_loss)
 # %% [markdown]
 # ## Question 3: can this offset still change?
 #
-# A consumer starts to process records at its offset, so the offset must not change a moment later. Java's consumer therefore sets `requireStable` in its fetch, which makes it a *stable fetch*. Kafka's tools do not set it, because they only show offsets.
+# A consumer starts to read at its offset, so the offset must not change a moment later. Java's consumer therefore sets `requireStable` in its fetch, which makes it a *stable fetch*. Kafka's tools do not set it, because they only show offsets.
 #
-# The first case is a commit **in flight**, which the replicas have not confirmed yet (lesson 04). The confirmed offset is 5. Consumer X has processed record 5, and its commit of 6 is in flight. Now consumer Y takes over, and neither number would be a good answer for Y:
+# The first case is a commit **in flight**, which the replicas have not confirmed yet (lesson 04). The confirmed offset is 5, and consumer X, which has processed record 5, has a commit of 6 in flight. Now consumer Y takes over, and neither number is a good answer:
 #
-# | if the coordinator answered | this could happen next |
+# | the answer | what could happen next |
 # |---|---|
-# | 5, the confirmed offset | Y processes record 5 again, although 6 is confirmed a moment later. |
-# | 6, the offset in flight | The broker crashes, and the commit of 6 is lost. The next fetch returns 5, so the offset has gone back. |
+# | 5, the confirmed offset | Y processes record 5 again, although a moment later 6 is confirmed. |
+# | 6, the offset in flight | A crash loses the commit of 6. The next fetch returns 5: the offset has gone back. |
 #
-# So a coordinator of 4.x lets a stable fetch **wait** until the replicas have confirmed 6. After that, a crash cannot lose the commit of 6:
+# So a coordinator of 4.x lets a stable fetch **wait** until the replicas have confirmed 6. (*Waits, then* means that the answer came later.)
 
 # %%
 # script
@@ -225,9 +226,9 @@ course.compare_brokers(commit_in_flight, ("4.3.1",), holds_answers=True)[2:]
 # %% [markdown]
 # ## While a transaction is open
 #
-# The second case is an offset that was committed in a *transaction* ([lesson 08](08_transactions.ipynb)). Until the transaction ends, nobody knows whether this offset will count: it is **pending**. A transaction can stay open for minutes, too long for a request to wait. So for a partition with a pending offset, a stable fetch is answered at once, with `UNSTABLE_OFFSET_COMMIT`, and the consumer asks again until the transaction ends.
+# The second case is an offset that was committed in a *transaction* ([lesson 08](08_transactions.ipynb)). Until the transaction ends, nobody knows whether it will count: the offset is **pending**. A transaction can stay open for minutes, which is too long for a request to wait. So for a pending offset, the answer to a stable fetch is `UNSTABLE_OFFSET_COMMIT` at once, and the consumer asks again until the transaction ends.
 #
-# When the shop's brokers were killed (lesson 00), `fraud-check` had no committed offset of `orders-0`, only a pending one.
+# When the shop's brokers were killed (lesson 00), `fraud-check` had only a pending offset of `orders-0`.
 #
 # *Predict*: a client asks for **all** partitions of `fraud-check`, with `requireStable`. What does the answer say about `orders-0`? Write `"-1"`, `"UNSTABLE_OFFSET_COMMIT"` or `"not mentioned"`.
 
@@ -246,7 +247,7 @@ course.reveal("about_orders_0", about_orders_0, all_stable.get("orders-0", "not 
 #
 # </details>
 #
-# Here are all four ways to ask. `payments-1` has a committed and a pending offset, `orders-0` only a pending one:
+# All four ways to ask: `payments-1` has a committed and a pending offset, whereas `orders-0` has only a pending one:
 
 # %%
 # script
@@ -266,19 +267,19 @@ def open_transaction(broker):
 course.compare_brokers(open_transaction)
 
 # %% [markdown]
-# The answer to *all, stable* does not mention `orders-0`. So if you need stable offsets, list the partitions in the request.
+# The answer to *all, stable* hides the pending offset of `orders-0`. So if you need stable offsets, ask by name.
 
 # %% [markdown]
 # ## Exercise: the answer to a fetch
 #
 # Write `get_offsets(committed, pending, asked, stable)`, which returns a dictionary from partition to answer.
 #
-# - `committed`: a dictionary from partition to offset.
-# - `pending`: the set of partitions with a pending offset.
-# - `asked`: a list of partitions, or `"all"`.
-# - `stable`: whether the client set `requireStable`.
+# - `committed`: a dictionary from partition to offset
+# - `pending`: the set of partitions with a pending offset
+# - `asked`: a list of partitions, or `"all"`
+# - `stable`: whether the client set `requireStable`
 #
-# An answer is an offset, −1, or `"UNSTABLE_OFFSET_COMMIT"`. No commit is in flight.
+# An answer is an offset, −1, or `"UNSTABLE_OFFSET_COMMIT"`.
 
 # %%
 # exercise: get_offsets
@@ -292,7 +293,7 @@ course.check("get_offsets", get_offsets)
 # %% [markdown]
 # ## All answers, in a failover
 #
-# Questions 1 to 3 together: broker 1 leads partition 9, and dies. Step through the phases: in which of them does a client that asks for `billing` get no offset, and what does the client do next? Then ask for the other groups.
+# Broker 1 leads partition 9, and dies. Step through the phases: in which of them does a client get no offset of `billing`, and what does it do next?
 
 # %%
 # figure
@@ -314,19 +315,15 @@ course.Failover()
 #  B: leader epoch      0         3         4         4
 # ```
 #
-# `billing` has not read B's records 40 to 44, so a start at 45 would skip them.
-#
-# The leader epoch prevents this, because a commit contains the leader epoch of the last record that the consumer has read. `billing` has read record 44 of A, so its commit contains 3.
+# `billing` has not read B's records 40 to 44, and a start at 45 would skip them. The leader epoch prevents this, because a commit contains the leader epoch of the last record that the consumer has read: here 3, because `billing` has read record 44 of A.
 #
 # ## Where an epoch ends
 #
-# The consumer asks B, with `OffsetForLeaderEpoch`, where epoch 3 ends. B has a list of epochs, each with its first offset: `[(0, 0), (3, 20), (4, 40)]`. Epoch 3 ends where epoch 4 begins, at 40. The consumer's offset is 45, so the consumer continues at the smaller number, 40.
+# The consumer asks B, with `OffsetForLeaderEpoch`, where epoch 3 ends. B has a list of epochs, each with its first offset: `[(0, 0), (3, 20), (4, 40)]`. Epoch 3 ends where epoch 4 begins, at 40. The committed offset is 45, so the consumer continues at the smaller number, 40.
 #
-# **An epoch ends at the first offset of the next higher epoch in the list.** The highest epoch ends at the end of the log.
+# **An epoch ends at the first offset of the next higher epoch in the list**, even if the epoch itself is not in the list. The highest epoch ends at the end of the log.
 #
-# The list of B has no epoch 1, because B has no record of this epoch. If a consumer asks for the end of epoch 1, B answers 20: there begins epoch 3, the next higher one in its list.
-#
-# An offset that an operator has set with `kafka-consumer-groups.sh` has no leader epoch, so the consumer does not ask question 4.
+# An offset that `kafka-consumer-groups.sh` has set contains no leader epoch, so question 4 is not asked.
 
 # %% [markdown]
 # ## Exercise for later: three restarts, on paper
@@ -372,6 +369,7 @@ course.compare_brokers(commit_in_flight, holds_answers=True)[2:]
 # The handbook has both coordinators, [event by event](../docs/handbook/events.md).
 #
 # - 1.0.1 answers `NOT_COORDINATOR` to OffsetFetch while it loads, and it has no `requireStable`.
+# - Java's client refuses to commit −1. If another client does, a fetch returns −1, and the log has a commit with −1.
 # - A very old client sends version 0 of the request OffsetCommit. A broker of up to 3.x stores this offset in ZooKeeper, so a fetch finds it only with version 0 of OffsetFetch.
 #
 # </details>
@@ -385,9 +383,9 @@ course.compare_brokers(commit_in_flight, holds_answers=True)[2:]
 #
 # </details>
 #
-# <details><summary>How does DescribeGroups answer for a group that does not exist?</summary>
+# <details><summary>A monitor does not show `billing`. How can this be, although nothing is lost?</summary>
 #
-# With the state *Dead* and the error `GROUP_ID_NOT_FOUND`. In 3.9, and for requests up to version 5, there is no error.
+# The monitor sent ListGroups during a load or right after a start, or not to every broker, or it may not see the group. Ask for the group by name: if the coordinator answers DescribeGroups with *Dead*, it has no such group.
 #
 # </details>
 #
@@ -395,24 +393,24 @@ course.compare_brokers(commit_in_flight, holds_answers=True)[2:]
 #
 # - Only the leader of the group's partition answers, from memory, after its load.
 # - "Nothing committed" is −1 with `NONE`, and `auto.offset.reset` decides.
-# - A fetch by name answers for every partition in its list. A fetch of all partitions leaves out those without an offset or permission.
+# - A fetch by name answers for every partition in its list. A fetch of all leaves out partitions without an offset or permission.
 # - A consumer waits for a commit in flight. While a transaction is open, the consumer gets `UNSTABLE_OFFSET_COMMIT`, and asks again.
 # - The leader epoch of a commit shows whether the partition has lost records that the consumer had read.
 #
 # ## For your consumer
 #
-# With `auto.offset.reset=none`, a lost offset is an error. Use it if skipping records is worse than stopping. If an unclean election has lost records, such a consumer stops, too, with `LogTruncationException`.
+# With `auto.offset.reset=none`, a lost offset is an error. Use it if skipping records is worse than stopping. After an unclean election that lost records, such a consumer stops with `LogTruncationException`. Any other consumer goes back, and its log says `Truncation detected`.
 
 # %% [markdown]
 # ## At 3 am
 #
-# `PATH` is a copy of `__consumer_offsets-9`.
+# PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition)). Without access to the broker's disk, `kafkagroups pull` makes one, as a client that may read `__consumer_offsets`.
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | A group starts from the beginning or skips records. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing` | If CURRENT-OFFSET is `-`, there is no offset. If CURRENT-OFFSET is a number, the group may have committed again after the loss. | Stop the consumers before they commit again. Find the cause with the next command, and set the old offsets ([lesson 09](09_deleting.ipynb)). |
+# | A group starts from the beginning or skips records. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing` | If CURRENT-OFFSET is `-`, there is no offset. If it is a number, the group may have committed again after the loss; `kafkagroups timeline PATH --group billing` shows when. (`--all-groups` shows all groups.) | Stop the consumers before they commit again. Find the cause with the next row, and set the old offsets ([lesson 09](09_deleting.ipynb)). |
 # | Why is there no offset? | `kafkagroups explain PATH --group billing` | See "Why the answer can be −1". | Reading is safe. |
-# | A monitor does not show the group. | the `--describe` command above | If the command shows the group, the monitor asked during a load or lacks permissions. | Give the monitor DESCRIBE on the group and its topics. |
+# | A monitor does not show the group. | the `--describe` command above | If it shows the group, the monitor asked during a load or lacks permissions. | Give the monitor DESCRIBE on the group and its topics. |
 # | A consumer reads nothing. | the `--describe` command above | If LAG is not 0, and the consumer's log repeats `unstable offsets`, a transaction is open. | [Lesson 08](08_transactions.ipynb), "At 3 am". |
 
 # %% [markdown]
@@ -430,6 +428,6 @@ course.compare_brokers(commit_in_flight, holds_answers=True)[2:]
 #
 # ## What we left out, and why
 #
-# How a partition gets a new leader. The [glossary](../docs/handbook/glossary.md) has all terms.
+# How a partition gets a new leader. All terms are in the [glossary](../docs/handbook/glossary.md).
 #
 # **Next:** [06 · The group's life](06_the_groups_life.ipynb): how members join, stay and leave, and what a rebalance does.

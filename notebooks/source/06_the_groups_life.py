@@ -22,7 +22,7 @@
 # %% [markdown]
 # ## A rebalance in one drawing
 #
-# A consumer sends **JoinGroup** to become a member, and **SyncGroup** to get its partitions. Here `billing-1` is a member, and `billing-2` is new. `billing-1` learns of the rebalance from the answer to its next [**heartbeat**](../docs/handbook/glossary.md#heartbeat), its regular sign of life.
+# A consumer sends **JoinGroup** to become a member, and **SyncGroup** to get its partitions. Here, `billing-1` is a member, and `billing-2` is new. A [**heartbeat**](../docs/handbook/glossary.md#heartbeat) is a member's regular sign of life.
 #
 # ```
 #  billing-1                coordinator                billing-2
@@ -50,7 +50,7 @@
 #
 # ## The first member
 #
-# Two consumers join the group `billing`, and later they leave. Each of the 20 rows is a request (or a pause) and the answer. The text after *now* is the new state of the group. The text after `log ←` is a record that the coordinator has written. Here are the first three rows. (Skip the code.)
+# Two consumers join `billing`, and later leave. Each of the 20 rows is a request (or a pause) and its answer. After *now* stands the new state of the group, and after `log ←` a record that the coordinator wrote. *Waits* means that the answer comes in a later row. The first three rows:
 
 # %%
 # script
@@ -71,8 +71,8 @@ story[:3]
 
 # %% [markdown]
 # - **Row 1**: the coordinator refuses the first JoinGroup, and returns a [**member id**](../docs/handbook/glossary.md#member-id). 4.3.1 also writes that the group exists, with generation 0 and no members.
-# - **Row 2**: the JoinGroup with this id makes `billing-1` a member. This JoinGroup contains the *subscription*, the topics that the consumer wants to read. The coordinator lets it **wait**.
-# - **Row 3**: an Empty group waits 3 seconds for more members (`group.initial.rebalance.delay.ms`), so that ten consumers that start together cause one rebalance. Then this rebalance gets its number, *generation* 1, and `billing-1` leads the group.
+# - **Row 2**: the JoinGroup with this id makes `billing-1` a member. It contains the *subscription*, the topics that the consumer wants to read. The coordinator lets the request **wait**.
+# - **Row 3**: an Empty group waits 3 seconds for more members (`group.initial.rebalance.delay.ms`), so that ten consumers that start together cause one rebalance. Then the rebalance gets its number, *generation* 1, and `billing-1` leads the group.
 #
 # <details><summary>Why two JoinGroups?</summary>
 #
@@ -106,14 +106,14 @@ course.reveal("members_in_the_log", members_in_the_log, sum(len(value.members) f
 story[3:5]
 
 # %% [markdown]
-# The coordinator appends a record with **all** assignments. When the replicas have this record, the group becomes Stable and the members get their answers, so that no member works with an assignment that a crash could lose.
+# The coordinator appends a record with **all** assignments. Only when the replicas have it, the group becomes Stable and the members get their answers, so that no member works with an assignment that a crash could lose.
 
 # %% [markdown]
 # ## A second member: the rebalance
 #
-# `billing-2` joins, so all members must join again and divide the partitions anew. But the coordinator cannot call `billing-1`, which goes on reading, and now sends a commit with generation 1. Generation 1 is still the current one, because the generation rises only at the end of the join phase.
+# `billing-2` joins, so all members must join again and divide the partitions anew. But the coordinator cannot call `billing-1`, which goes on reading, and now sends a commit with generation 1. This is still the current generation, which rises only at the end of the join phase.
 #
-# *Predict* the answer to this commit, row 8: `"NONE"`, or the name of an error? (Rows 6 to 8 are folded away.)
+# *Predict* the answer to this commit, row 8: `"NONE"`, or the name of an error?
 
 # %%
 # prediction
@@ -126,15 +126,13 @@ with course.fold("commit_during_join", commit_during_join, story.steps[7].answer
     display(story[5:8])
 
 # %% [markdown]
-# In PreparingRebalance, the commit is accepted, because the members still own their partitions. So `billing-1` can save how far it has read before it gives up partitions.
-#
-# `billing-1` learns of the rebalance from the answer to its next heartbeat, which a consumer sends every 3 seconds (`heartbeat.interval.ms`). Then it joins:
+# In PreparingRebalance, the commit is accepted, because the members still own their partitions, and can save how far they have read. `billing-1` learns of the rebalance from the answer to its next heartbeat (one every 3 seconds, `heartbeat.interval.ms`), and then joins:
 
 # %%
 story[8:12]
 
 # %% [markdown]
-# In row 10, one JoinGroup ends the join phase: both members get their answers. A heartbeat with the new generation is now accepted (row 11). But the commit in row 12 is refused, because the members own nothing now: the sync phase decides who gets `orders-0`.
+# In row 10, the last missing JoinGroup ends the join phase, so both members get their answers. A heartbeat with the new generation is now accepted (row 11). But the commit in row 12 is refused, because no member owns `orders-0` until the sync phase has ended:
 
 # %%
 story[12:14]
@@ -148,12 +146,12 @@ story[12:14]
 story[14:20]
 
 # %% [markdown]
-# The LeaveGroup in row 16 writes no record, because the end of the rebalance writes one (row 19).
+# Row 16 writes no record, because the end of the rebalance writes one (row 19).
 
 # %% [markdown]
 # ## What is in the log
 #
-# These are the [group records](../docs/handbook/glossary.md#group-record) of `billing` that two real brokers wrote on another day. There, `billing-2` left first, and later both came back:
+# These [group records](../docs/handbook/glossary.md#group-record) of `billing` are from two real brokers. There, `billing-2` left first, and later both came back:
 
 # %%
 # script
@@ -167,12 +165,12 @@ for kafka in ("4.3.1", "3.9.2"):
         print(f"  offset {line.record_offset:>2}   generation {value.generation}   {', '.join(names) or 'no members'}")
 
 # %% [markdown]
-# A group record is written at the end of a rebalance, and in three other cases: at the first JoinGroup (generation 0, only in 4.x), when the last member leaves (generation 4), and when a static member is replaced (lesson 07).
+# A group record is written at the end of a rebalance, at the first JoinGroup (generation 0, only in 4.x), when the last member leaves (generation 4), and when a static member is replaced (lesson 07).
 
 # %% [markdown]
 # ## Memory and log
 #
-# If the coordinator crashes, the next one has only the log. We let the coordinator crash after some of the 20 rows:
+# If the coordinator crashes, the next one has only the log. Here it crashes after some of the 20 rows:
 
 # %%
 # script
@@ -189,28 +187,28 @@ course.compare_brokers(crashes)
 # %% [markdown]
 # **After row 10**, when both members have joined, generation 2 is only in memory. The next coordinator knows generation 1, so it refuses both SyncGroups. The consumers join again, and your code sees no exception.
 #
-# **After row 16**, the LeaveGroup, the log does not show that `billing-1` has left, so the next coordinator believes that `billing-1` is still a member. After 45 silent seconds, it removes `billing-1`.
+# **After row 16**, the LeaveGroup, the log does not show that `billing-1` has left. The next coordinator still takes it for a member, and for 45 seconds nobody reads its partitions.
 
 # %% [markdown]
 # ## Why the whole group stands still
 #
-# With `range`, the default rule of the leader, a consumer stops reading before it joins, and continues after its SyncGroup. In our story, `billing-2` waits from row 7 to row 10, because `billing-1` first processes the records of its last `poll`. In a group of ten, nine members stand still until the slowest one has joined.
+# With `range`, the default rule of the leader, a consumer stops reading before it joins, and continues after its SyncGroup. So in a group of ten, nine members stand still until the slowest one has processed the records of its last `poll`.
 #
 # ## Read, but not committed
 #
-# Row 14 gives `orders-2` to `billing-2`, which starts at the committed offset, 7 (row 5). If `billing-1` has read the records 7 and 8 of `orders-2` without committing, `billing-2` reads them **again**. A consumer should therefore commit before it joins.
+# Row 14 gives `orders-2` to `billing-2`, which starts at the committed offset, 7 (row 5). Records that `billing-1` has read since, but not committed, are read **again**. A consumer should therefore commit before it joins.
 
 # %% [markdown]
 # ## How long a dead member keeps its partitions
 #
-# A member must send a sign of life within its [*session timeout*](../docs/handbook/glossary.md#session-timeout) (`session.timeout.ms`, 45 seconds by default). These events set its session back to zero:
+# A member must send a sign of life within its [*session timeout*](../docs/handbook/glossary.md#session-timeout) (`session.timeout.ms`, 45 seconds by default). These events begin its session anew:
 #
-# - a heartbeat of this member, also one that is answered `REBALANCE_IN_PROGRESS`
-# - a commit of this member that is answered `NONE`
-# - the end of the join phase, and the end of the sync phase
-# - a failover: heartbeats are not in the log, so the next coordinator starts each session anew
+# - its heartbeat, also one that is answered `REBALANCE_IN_PROGRESS`
+# - its commit, if the answer is `NONE`
+# - the end of the join phase, and of the sync phase
+# - a failover, because heartbeats are not in the log
 #
-# While a member waits for the answer to its JoinGroup or SyncGroup, its session does not end.
+# While its JoinGroup or SyncGroup waits, a member's session does not end.
 #
 # *Predict*: at second 6, `billing-1` sends a commit, which is accepted (row 8), and then dies. At which second does the coordinator remove `billing-1`?
 
@@ -227,20 +225,20 @@ with course.fold("leader_is_removed_at", leader_is_removed_at, billing.now_s):
     print(f"second {billing.now_s:g}: {change}")
 
 # %% [markdown]
-# The commit was the last sign of life of `billing-1`, so the session ended 45 seconds later. The join phase had waited only for `billing-1`, so this phase ended at the same moment.
+# The commit was the last sign of life of `billing-1`, so its session ended 45 seconds later. `billing-2` had already joined, so nobody else was missing, and the join phase ended at the same moment.
 
 # %% [markdown]
 # ## Three deadlines
 #
-# A Java consumer sends heartbeats from a separate thread, which goes on even if the loop hangs. So the consumer also watches its own loop, and leaves if the loop does not call `poll` within `max.poll.interval.ms` (5 min).
+# A Java consumer sends heartbeats from a separate thread, even if the loop hangs. So the consumer also watches its loop, and leaves the group if the loop does not call `poll` within `max.poll.interval.ms` (5 minutes).
 #
-# A member joins a rebalance only in `poll`, and its next `poll` can be 5 minutes away. So each JoinGroup contains `max.poll.interval.ms`, as the member's [rebalance timeout](../docs/handbook/glossary.md#rebalance-timeout). In each of the two phases, the coordinator waits no longer than the largest rebalance timeout of all members.
+# A member joins a rebalance only in `poll`, which can be 5 minutes away. So each JoinGroup contains `max.poll.interval.ms`, as the member's [rebalance timeout](../docs/handbook/glossary.md#rebalance-timeout). The coordinator takes the largest one of all members, and waits no longer than that for the JoinGroups, and again for the SyncGroups.
 #
 # With the session timeout, a member has three deadlines:
 #
 # | what must come | before this deadline | or else |
 # |---|---|---|
-# | a sign of life | `session.timeout.ms` (45 s) | The member is removed, and a rebalance begins. |
+# | a sign of life | `session.timeout.ms` | The member is removed, and a rebalance begins. |
 # | a JoinGroup, in the join phase | the **largest** rebalance timeout | The member is removed, and the rebalance goes on without it. |
 # | a SyncGroup, in the sync phase | the largest rebalance timeout | The member is removed, and a new rebalance begins. |
 
@@ -255,7 +253,7 @@ with course.fold("leader_is_removed_at", leader_is_removed_at, billing.now_s):
 # | b | 300 s | never, but it sends heartbeats |
 # | c | 120 s | after 20 s |
 #
-# When does the join phase end, and which member is removed? Write a pair, for example `(30, "a")`.
+# When does the join phase end, and who is removed? Write a pair, for example `(30, "a")`.
 
 # %%
 # exercise: end_of_join
@@ -271,21 +269,19 @@ course.check("end_of_join", end_of_join)
 # | what happens | which partitions nobody reads | which records are read again |
 # |---|---|---|
 # | A consumer closes. | all, during the rebalance | none, if the consumer commits before |
-# | A consumer is killed. | its partitions, for up to 45 seconds; then all, during the rebalance | those after this consumer's last commit |
-# | The coordinator dies while the group is Stable. | none: the members go on reading, and only their commits wait | none |
-# | The coordinator dies during a rebalance. | all, until the next coordinator has loaded and all members have joined again | those that a consumer had read, but not committed, when it joined |
-# | The coordinator dies after a consumer's LeaveGroup, before the rebalance has ended. | the partitions of this consumer, for up to 45 seconds; then all, during the rebalance | none, if this consumer committed before |
+# | A consumer is killed. | its partitions, for up to 45 seconds; then all, during the rebalance | those after its last commit |
+# | The coordinator dies while the group is Stable. | none; only commits wait | none |
+# | The coordinator dies during a rebalance. | all, until the next coordinator has loaded and all members have joined again | those read, but not committed, before a member joined |
 
 # %% [markdown]
 # ## All rows in one figure
 #
-# The figure plays all 20 rows, with sessions of **10 seconds** instead of 45. *Join* and *sync* in a lane are the two phases of a rebalance: a member waits for the end of this phase, and the coordinator waits for the members. Step through the events, and answer three questions:
+# The figure plays all 20 rows, with sessions of **10 seconds** instead of 45. A member's lane shows the partitions that it reads (the digits), or the step in which it waits: *id*, *join*, *joined* or *sync*. A dot is a sign of life. Step through the events:
 #
-# 1. When does nobody read a partition? Then let `billing-2` die at second 12: for how long does nobody read `orders-2`?
-# 2. What sets the session of a member back to zero?
-# 3. Let the coordinator die after an event. After which events does the crash lose nothing?
+# 1. When does nobody read a partition?
+# 2. After which events does a crash of the coordinator lose nothing?
 #
-# <span class="live-only">You can also type a death, for example `billing-1 at 9`.</span>
+# <span class="live-only">You can also type a death, for example `billing-2 at 12`: for how long does nobody read `orders-2`?</span>
 
 # %%
 # figure
@@ -294,19 +290,18 @@ course.RebalanceLanes()
 # %% [markdown]
 # <details><summary>The answers</summary>
 #
-# 1. From second 0 to 3 and from second 7 to 11, until the SyncGroups are answered. From second 13 to 14, nobody reads the partitions of `billing-1`, which has left. If `billing-2` dies at second 12, nobody reads `orders-2` for 14 seconds: 10 until the session of `billing-2` ends, and the rest until the rebalance has ended.
-# 2. Each sign of life, which is a dot below the member's lane, and the end of each phase.
-# 3. After the events 4, 5, 14 and 15, and from 19 on. Then the group is Stable or Empty, and the log has its generation and its members.
+# 1. From second 0 to 3 and from second 7 to 11, until the SyncGroups are answered. From second 13 to 14, nobody reads the partitions of `billing-1`, which has left. If `billing-2` dies at second 12, its session ends at second 22. The rebalance takes 4 more seconds, so nobody reads `orders-2` for 14 seconds.
+# 2. After the events 4, 5, 14 and 15, and from 19 on. Then the group is Stable or Empty, and the log has its generation and its members.
 #
 # </details>
 #
 # ## Exercise: after the failover
 #
-# A Stable group has two members, with sessions of 45 seconds, on one machine. The machine is switched off without a warning, and ten seconds later the broker dies, too. What does the next coordinator have after the load? Write the letter in quotes.
+# A Stable group has two members, with sessions of 45 seconds, on one machine. The machine loses its power, and ten seconds later the broker dies, too. What does the next coordinator load? Write the letter in quotes.
 #
 # - **A**: two members, for up to 45 more seconds
 # - **B**: two members, for up to 35 more seconds
-# - **C**: no members: the group is Empty
+# - **C**: no members
 
 # %%
 # exercise: after_the_failover
@@ -319,11 +314,13 @@ course.check("after_the_failover", after_the_failover)
 # %% [markdown]
 # ## Who chooses the assignor
 #
-# A rule such as `range` is an *assignor*. All members must use the same one, so each JoinGroup lists the assignors that the member supports.
+# A rule such as `range` is an *assignor*. All members must use the same one, so each JoinGroup lists the assignors that the member supports. A [**candidate**](../docs/handbook/glossary.md#candidate) is an assignor that all members support. Each member votes for the first candidate in its list, and the candidate with the most votes wins.
 #
-# A [**candidate**](../docs/handbook/glossary.md#candidate) is an assignor that all members support. Each member votes for the first candidate in its list, and the candidate with the most votes wins.
+# <details><summary>How to change the assignor without a stop</summary>
 #
-# A new client that supports none of the present candidates gets `INCONSISTENT_GROUP_PROTOCOL`. So to change the assignor without a stop, first let all members support both, and then remove the old one.
+# First let all members support both assignors, and then remove the old one. A new client that supports no candidate gets `INCONSISTENT_GROUP_PROTOCOL`.
+#
+# </details>
 
 # %% [markdown]
 # ## Exercise for later: the vote
@@ -400,20 +397,20 @@ course.compare_brokers(ask_after_row_8)[1:]
 #
 # ## For your consumer
 #
-# - Commit in `onPartitionsRevoked`, which runs before the consumer joins again. With `enable.auto.commit=true`, the consumer commits by itself before it joins, and in `close()`.
-# - If the coordinator has removed a consumer, the consumer learns this from the answer to its next request. Then `poll` calls `onPartitionsLost`. If you do not override this method, Kafka calls your `onPartitionsRevoked` instead, and a commit in it fails. So override `onPartitionsLost`, and do not commit in it.
-# - With `CooperativeStickyAssignor` instead of `range`, a consumer goes on reading the partitions that it keeps, and a second rebalance moves the others.
+# - Commit in `onPartitionsRevoked`, which runs before the consumer joins again. Auto commit does this, and also in `close()`.
+# - If the coordinator has removed a consumer, the next `poll` calls `onPartitionsLost`. Write this callback, too, without a commit. Otherwise Kafka calls your `onPartitionsRevoked`, whose commit fails, because the consumer is no member any more.
+# - With `CooperativeStickyAssignor`, a consumer goes on reading the partitions that it keeps, and a second rebalance moves the others.
 
 # %% [markdown]
 # ## At 3 am
 #
-# `PATH` is a copy of the partition's folder.
+# `server.log` is the log of the group's coordinator, which `--describe --state` prints. PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition)). Without access to the broker's disk, `kafkagroups pull` makes one, as a client that may read `__consumer_offsets`.
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | A group rebalances all the time. | `grep "Preparing to rebalance group billing" server.log` | The line ends with the reason: `on heartbeat expiration` (a session ended), `LeaveGroup` (see the next row), or `Adding new member` (a process starts). | Read the log of the member that the line names. Without `server.log`: `kafkagroups timeline PATH --group billing`. |
+# | A group rebalances all the time. | `grep "Preparing to rebalance group billing" server.log` | The line ends with the reason: `on heartbeat expiration` (a session ended), `LeaveGroup` (next row), or `Adding new member` (a process starts). | Read the log of the member that the line names. Without `server.log`: `kafkagroups timeline PATH --group billing`. |
 # | Why does a member leave? | `grep "has left group" server.log` | `the consumer is being closed`, or `consumer poll timeout has expired`: the consumer's loop is too slow. | For a slow loop, lower `max.poll.records` or raise `max.poll.interval.ms`. |
-# | A group stays in PreparingRebalance. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --members --verbose` | The command lists the members and their hosts. The member whose own log has no new line `(Re-)joining group` has not joined. | Wait for the end of the join phase, which removes this member, or close its process normally. |
+# | A group stays in PreparingRebalance. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --members --verbose` | It lists the members and their hosts. If the log of a member lacks the line `(Re-)joining group`, this member has not joined. | Wait at most 5 minutes (the default) for the end of the join phase, which removes this member, or close its process normally. |
 
 # %% [markdown]
 # <details><summary>In Kafka</summary>

@@ -15,8 +15,8 @@
 # Four things to hold on to:
 #
 # 1. A consumer that has lost its partitions must not commit for them, because such a commit could overwrite newer offsets.
-# 2. The coordinator cannot recognise such a commit by its offset. So it checks the **sender**, with four checks in a fixed order. The first check that fails decides the error.
-# 3. A client that is not a member sends the generation −1. A group **without members** accepts this commit, which is called *simple*. A group with members refuses it.
+# 2. The coordinator cannot recognise such a commit by its offset. So it checks the **sender**, in four checks. The first one that fails decides the error.
+# 3. A client that is not a member, for example a tool, sends the generation −1. If the group has **no members**, the coordinator stores such a *simple* commit. If the group has members, the coordinator refuses it.
 # 4. A [**static member**](../docs/handbook/glossary.md#static-member) has a name, and a new process with this name takes the place of the old one.
 
 # %% [markdown]
@@ -24,7 +24,7 @@
 #
 # `billing-1` and `billing-2` share the partitions of `orders`. Then `billing-2` hangs, for example in a long pause of its Java process. For 50 seconds it sends nothing, which is longer than its session timeout of 45 seconds, so the coordinator removes it. `billing-1` takes over `orders-2`, and commits what it has read.
 #
-# This script plays the story on two brokers. You need not read it; its rows follow below.
+# The rows of this story follow after a prediction. In them, `log ←` is a record that the broker wrote.
 
 # %%
 # script
@@ -62,21 +62,23 @@ with course.fold("late_commit", late_commit, silent.steps[1].answers[0]):
 # %% [markdown]
 # The late commit is refused with `UNKNOWN_MEMBER_ID`, because `billing-2` is not a member any more. Otherwise the group's offset would have gone back from 31 to 20, and the next consumer would process eleven records a second time.
 #
-# Why does the coordinator not simply refuse an offset that is smaller than the stored one? Because going back is sometimes what an operator wants. So the coordinator can only check who sends the commit, and whether the sender knows the current generation.
+# Why does the coordinator not simply refuse an offset that is smaller than the stored one? Because an operator sometimes wants to go back. So the coordinator can only check who sends the commit, and whether the sender knows the current generation.
 
 # %% [markdown]
 # ## Simple commits
 #
 # Not every sender is a member. A tool that sets an offset (lesson 02) commits, too, and so does a consumer that chooses its partitions itself, with `assign` instead of `subscribe`. Such a client sends no member id and the generation −1.
 #
-# If the group has no members, such a commit is *simple*: the coordinator stores the commit without a check of the sender, because there is no member whose offset the commit could overwrite. If the group does not exist, the coordinator creates it.
+# If the group has no members, such a commit is *simple*: the coordinator stores it without a check of the sender, because there is no member whose offset it could overwrite. If the group does not exist, the coordinator creates it.
 #
-# While the group has members, the coordinator refuses a commit with the generation −1 (check 2 below), because a member may be committing the same partition. So you cannot set an offset while the group has a member, not even the offset of a single partition.
+# While the group has members, the coordinator refuses a commit with the generation −1 (check 2 below), because a member may be committing the same partition. So you cannot set an offset while the group has a member.
 
 # %% [markdown]
 # ## The checks, in order
 #
-# If a commit is not simple, the coordinator checks its sender. A member sends its member id and its generation, which is 0 or more. First the broker checks permissions, topics, and whether this broker coordinates the group. Then the group coordinator asks four questions:
+# There are two kinds of refusal. The first is about **one offset**: if the partition does not exist, or the client may not read its topic, the broker refuses the offset of this partition and stores the others.
+#
+# The second is about the **whole commit**: unless the commit is simple, the coordinator asks four questions about its sender, and if one answer is no, it stores nothing of the request. (A member sends its member id and its generation, which is 0 or more.)
 #
 # | check | question | the error, if not | why |
 # |---|---|---|---|
@@ -85,12 +87,12 @@ with course.fold("late_commit", late_commit, silent.steps[1].answers[0]):
 # | 3 | Does the commit have the current generation? | `ILLEGAL_GENERATION` | The sender has missed a rebalance. |
 # | 4 | Is it clear who owns the partitions? | `REBALANCE_IN_PROGRESS` | In CompletingRebalance, the leader of the group has not sent the assignments yet. |
 #
-# **Each question makes sense only after the one before it**: a member exists only in a group, and a generation means something only for a member. So the late commit of `billing-2` passes check 1 and fails check 2. The generation of this commit is old, too, but the coordinator does not get to check 3.
+# **Each question makes sense only after the one before it**: a member exists only in a group, and a generation means something only for a member. So the late commit of `billing-2` fails check 2. Its generation is old, too, but the coordinator does not get to check 3.
 
 # %% [markdown]
-# Check 4 is about the two phases of a rebalance (lesson 06). In PreparingRebalance, a commit passes this check, because the members still own their partitions, and should commit before they join again.
+# Check 4 is about the two phases of a rebalance (lesson 06). In PreparingRebalance, a commit passes it, because the members still own their partitions, and should commit before they join again.
 #
-# This script sends a commit for each check. `billing` is the group of lesson 06, Stable in generation 2. `backup` does not exist at first; a simple commit creates it. Each row of the output begins with the check that refuses the commit, or with *stored*:
+# Here are commits for each check. `billing` is the group of lesson 06, Stable in generation 2. `backup` does not exist at first; a simple commit creates it. Each row begins with the check that refuses the commit, or with *stored*:
 
 # %%
 # script
@@ -124,8 +126,6 @@ def refused_commits(broker):
 course.compare_brokers(refused_commits, ("4.3.1", "3.9.2"))[1:]
 
 # %% [markdown]
-# If one of the four checks fails, the coordinator stores no offset of the request. Before these checks, the broker looks at each partition: if the partition does not exist, or the client may not read its topic, the broker refuses only the offset of this partition.
-#
 # <details><summary>The length of the metadata</summary>
 #
 # A client may store a text with each offset, the [*metadata*](../docs/handbook/glossary.md#metadata). Its limit is `offset.metadata.max.bytes`, 4,096 by default. Despite this name, the broker counts Java's UTF-16 units (lesson 02): 4,096 times `ü` is accepted, although it has 8,192 bytes, but `𝄞` counts as two. If the text is longer, the broker refuses this partition with `OFFSET_METADATA_TOO_LARGE`.
@@ -164,7 +164,7 @@ course.check("three_refusals", three_refusals)
 # |---|---|---|---|
 # | `UNKNOWN_MEMBER_ID`, `ILLEGAL_GENERATION` | `CommitFailedException` | The group went on without this member. | Do not commit again. Call `poll`, which calls `onPartitionsLost` and joins again. Other members process these records again, so processing twice must do no harm. |
 # | `REBALANCE_IN_PROGRESS` | `RebalanceInProgressException` | The partitions are being divided. | Call `poll`, which finishes the rebalance. Then commit what you still own. |
-# | `FENCED_INSTANCE_ID` (explained below) | `FencedInstanceIdException` | Another process has this instance id. | Stop, and look for the other process. |
+# | `FENCED_INSTANCE_ID`, to a static member | `FencedInstanceIdException` | Another process has this instance id. | Stop, and look for the other process. |
 # | `GROUP_AUTHORIZATION_FAILED`, `TOPIC_AUTHORIZATION_FAILED` | `GroupAuthorizationException`, `TopicAuthorizationException` | A permission is missing. | Stop, and ask for READ. |
 # | `NOT_COORDINATOR`, `COORDINATOR_LOAD_IN_PROGRESS` | `TimeoutException`, after 60 seconds of retries | The broker could not store the commit during this time. | Go on: the next commit stores a newer offset (lesson 04). |
 # | `UNKNOWN_TOPIC_OR_PARTITION` | `TimeoutException`, after 60 seconds | The broker does not know this topic or partition; perhaps the topic was deleted. It stored the other offsets of the commit. | Check whether the topic still exists. If not, no later commit can store the offset: leave this partition out. |
@@ -172,7 +172,7 @@ course.check("three_refusals", three_refusals)
 # %% [markdown]
 # ## Exercise: answer a commit
 #
-# Write `answer_commit(group, member_id, generation)`, which makes the four checks and returns the name of the error, or `"NONE"`. `group` is None if the group does not exist, and otherwise the group's state, its generation and the list of its member ids, for example `("Stable", 2, ["m-1", "m-2"])`.
+# Write `answer_commit(group, member_id, generation)`, which stores simple commits, makes the four checks for the others, and returns the name of the error, or `"NONE"`. `group` is None if the group does not exist, and otherwise the group's state, its generation and the list of its member ids, for example `("Stable", 2, ["m-1", "m-2"])`.
 
 # %%
 # exercise: answer_commit
@@ -186,9 +186,9 @@ course.check("answer_commit", answer_commit)
 # %% [markdown]
 # ## A static member
 #
-# After a restart, a new process has no member id, so for check 2 it is a stranger. It joins as a new member, and a restart costs two rebalances: one when the old process leaves, and one when the new one joins.
+# After a restart, a new process has no member id, so it joins as a new member. A restart costs two rebalances: one when the old process leaves, and one when the new one joins.
 #
-# A *static* member avoids both rebalances, because it has a name: its `group.instance.id`. When its process stops, the process does not leave the group, so the member keeps its partitions. If a new process starts with this [instance id](../docs/handbook/glossary.md#instance-id) before the session timeout ends, the new process takes the place of the old one.
+# A *static* member avoids both rebalances, because it has a name: its `group.instance.id`. When its process stops, it does not leave the group, so the member keeps its partitions. If a new process with this [instance id](../docs/handbook/glossary.md#instance-id) starts before the session timeout ends, it takes the place of the old one.
 #
 # For each instance id, the coordinator remembers the member id of the newest process. So if a sender has an instance id, there is one more question, between check 1 and check 2: is the sender's member id the newest one? If not, the error is `FENCED_INSTANCE_ID`. The sender is *fenced*, shut out, because another process has its place.
 #
@@ -223,7 +223,7 @@ with course.fold("heard_by_the_old_process", heard_by_the_old_process, restart.s
     display(restart)
 
 # %% [markdown]
-# - **The new process** has the old partitions again, and the generation stays 2, because no partition changes its owner. The old process led the group, so the new process leads the group, too. But the new leader has nothing to compute, so the answer to its JoinGroup says `skip_assignment`.
+# - **The new process** has the old partitions again, and the generation stays 2, because no partition changes its owner. The old process led the group, so the new process leads the group, too. It has nothing to compute, which is what `skip_assignment` tells it in the answer to its JoinGroup.
 # - **The group record** is written again, because the member id is new. Without this record, the next coordinator would load the old member id after a failover, and refuse the new process.
 # - **The old process** gets `FENCED_INSTANCE_ID`, which tells it to stop. If the answer were `UNKNOWN_MEMBER_ID`, the old process would join again and push out the new one.
 #
@@ -243,7 +243,7 @@ for line in shipping.log_lines:
         print(f"offset {line.record_offset}: generation {line.value}", *names, sep="   ")
 
 # %% [markdown]
-# Each line has the instance id and the member id of each member. Which instance id do two processes have? Write it as a text, for example `"van-1"`.
+# Each line has the instance id and member id of each member. Which instance id do two processes have? Write it as a text, for example `"van-1"`.
 
 # %%
 # exercise: copied
@@ -256,7 +256,7 @@ course.check("copied", copied)
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# A client can see one difference, in check 1. If a commit has a generation of 0 or more, and its group does not exist, 3.9 answers `ILLEGAL_GENERATION`. This name is misleading, because the group does not exist at all.
+# A client can see one difference, in check 1. If a commit has a generation of 0 or more, and its group does not exist, 3.9 answers `ILLEGAL_GENERATION`.
 #
 # <details><summary>Other versions</summary>
 #
@@ -273,9 +273,9 @@ course.check("copied", copied)
 #
 # </details>
 #
-# <details><summary>A client commits 2,500 times 🥐, which has two UTF-16 units, as metadata. Does the broker store it?</summary>
+# <details><summary>A commit has offsets of ten partitions. When does the broker refuse one of them, and when all ten?</summary>
 #
-# No. The text has 5,000 units, and the limit is 4,096. The broker counts neither characters nor bytes.
+# One: if its partition does not exist, the client may not read its topic, or its metadata is too long. All: if one of the four checks fails.
 #
 # </details>
 #
@@ -289,16 +289,18 @@ course.check("copied", copied)
 #
 # ## For your consumer
 #
-# Set `group.instance.id` for consumers that restart often, and a `session.timeout.ms` longer than a restart. Give each process its own id.
+# Set `group.instance.id` for consumers that restart often, and a `session.timeout.ms` longer than a restart, for example 120000 (2 minutes) if a new pod needs 90 seconds. Give each process its own id.
 
 # %% [markdown]
 # ## At 3 am
 #
+# `server.log` is the log of the group's coordinator, which `--describe --state` prints.
+#
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | A consumer throws `CommitFailedException`. Why was it removed? | `grep "poll timeout has expired" consumer.log` (its own log) | If `grep` finds the text, the consumer's loop was too slow. If not, the process was usually silent, and the coordinator's `server.log` has the text `has failed, removing it`. | For a slow loop, lower `max.poll.records`, or raise `max.poll.interval.ms`. For a silent process, find the pause, or raise `session.timeout.ms`. |
-# | `FENCED_INSTANCE_ID` comes again and again. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group shipping --members --verbose` | CONSUMER-ID is the member id. If the member id changes each time for the same instance id, two processes have this instance id. HOST shows where they run. | Find the second process, for example one with a copied configuration or on an old machine, and stop it. |
-# | `--reset-offsets` fails, because the group must be inactive. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --state` | The group still has members. | Stop all consumers of the group, and wait for one session timeout. |
+# | A consumer throws `CommitFailedException`. Why was it removed? | `grep "poll timeout has expired" consumer.log` (its own log) | If `grep` finds the text, the consumer's loop was too slow. If not, the process was probably silent. Then `server.log` has the text `has failed, removing it`. | For a slow loop, lower `max.poll.records` or raise `max.poll.interval.ms`. For a silent process, raise `session.timeout.ms`. |
+# | `FENCED_INSTANCE_ID` comes again and again. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group shipping --members --verbose` | CONSUMER-ID is the member id. If the member id changes each time for the same instance id, two processes have this instance id. HOST shows where they run. | Find the second process, for example one with a copied configuration or on an old machine, and stop it. In Kubernetes, scale it down, because a deleted pod starts again. |
+# | `--reset-offsets` fails, because the group must be inactive. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --state` | The group still has members. | Stop all consumers of the group, and wait for one session timeout. If a member does not stop, a Java program can remove it (`Admin.removeMembersFromConsumerGroup`). |
 
 # %% [markdown]
 # <details><summary>In Kafka</summary>
@@ -313,6 +315,6 @@ course.check("copied", copied)
 #
 # ## What we left out, and why
 #
-# Commits in a transaction have their own rules (lesson 08). How a cluster gives permissions is another subject. The [glossary](../docs/handbook/glossary.md) explains all terms.
+# Commits in a transaction (lesson 08), and how a cluster gives permissions. All terms are in the [glossary](../docs/handbook/glossary.md).
 #
 # **Next:** [08 · Transactions](08_transactions.ipynb): when an offset in a transaction counts.

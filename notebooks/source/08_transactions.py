@@ -30,15 +30,12 @@
 #     producer.beginTransaction()
 #     producer.send(...)                                  # the alarms
 #     producer.sendOffsetsToTransaction(offsets, consumer.groupMetadata())
-#     producer.commitTransaction()                        # after an error: abortTransaction()
+#     producer.commitTransaction()                        # after an error: see below
 # ```
 #
-# The producer talks to two coordinators:
+# The producer sends the offsets to the **group coordinator**, which appends them to `__consumer_offsets`. `commitTransaction` and `abortTransaction` go to the [**transaction coordinator**](../docs/handbook/glossary.md#transaction-coordinator), which writes a **marker** into each partition that has records of the transaction.
 #
-# - `sendOffsetsToTransaction` sends the offsets to the **group coordinator**, which appends them to `__consumer_offsets`.
-# - `commitTransaction` and `abortTransaction` go to the [**transaction coordinator**](../docs/handbook/glossary.md#transaction-coordinator), which writes a **marker** into each partition that has records of the transaction.
-#
-# **Always pass `consumer.groupMetadata()`.** This object contains the member id and the generation, so the coordinator can make the checks of lesson 07. If you pass only the group id, the coordinator cannot check the member, and a removed member can overwrite the offset.
+# **Always pass `consumer.groupMetadata()`.** It contains the member id and the generation, so the group coordinator can make the checks of lesson 07. With only the group id, it cannot check the member, and a removed member can overwrite the offset.
 
 # %% [markdown]
 # ## Four transactions in a real log
@@ -86,11 +83,11 @@ for partition, commit in sorted(kg.load(log)["fraud-check"].offsets.items()):
     print(partition, "=", commit.offset)
 
 # %% [markdown]
-# For `payments-1`, record 30 is the last one that counts, so it wins. For `payments-0`, two records count now: record 29, and record 31 outside of the transaction. Record 31 is later in the log, so 25 wins. The place of the marker does not matter: only the records 29 and 31 are compared.
+# For `payments-1`, record 30 is the last one that counts, so it wins. For `payments-0`, two records count now: record 29, and record 31 outside of the transaction. Record 31 is later in the log, so 25 wins. Only these two records are compared: the marker is later than both, but this does not matter.
 #
 # ## Record by record
 #
-# A coordinator has two maps in memory, one for offsets that count and one for pending offsets. A marker of producer 1 ends all pending offsets of producer 1 in this partition of `__consumer_offsets`. Step through the figure. Then let the transactions end in another way: which offset counts then?
+# A coordinator has two maps in memory, one for offsets that count and one for pending offsets. A marker of producer 1 ends all pending offsets of producer 1 in this partition of `__consumer_offsets`. Step through the figure, and then let the transactions end in another way.
 
 # %%
 # figure
@@ -99,7 +96,7 @@ course.TwoMaps()
 # %% [markdown]
 # <details><summary>A group record or a tombstone in a transactional batch</summary>
 #
-# Kafka's coordinators write only offsets in a transaction. If another program has written a group record or a tombstone into a transactional batch, a load does not wait for the marker: this record takes effect at once, even if the transaction is aborted.
+# Only commits wait for a marker. A group record or a tombstone in a transactional batch, which no broker writes, takes effect at once, even if the transaction is aborted ([the logs](../docs/handbook/tombstones.md#the-tombstone-of-an-offset-in-a-transactional-batch)).
 #
 # </details>
 #
@@ -107,11 +104,11 @@ course.TwoMaps()
 #
 # While an offset is pending, a consumer gets `UNSTABLE_OFFSET_COMMIT` (lesson 05). What would happen if the consumer got the older offset?
 #
-# 1. Process A writes its alarms, calls `commitTransaction`, and dies. The transaction coordinator commits the transaction, but the marker is not yet in this partition.
+# 1. Process A writes its alarms, calls `commitTransaction`, and dies. The transaction is committed, but the marker is not yet in this partition.
 # 2. Process B takes over, gets the old offset, and begins there.
-# 3. The marker comes, so A's alarms count. B writes each alarm a second time.
+# 3. The marker comes, so A's alarms count, and B writes each of them again.
 #
-# We send the requests of the third transaction to brokers of both versions:
+# We send the requests of the third transaction to brokers of both versions. `log ←` is a record that the broker wrote:
 
 # %%
 # script
@@ -137,7 +134,7 @@ def third_transaction(broker):
 course.compare_brokers(third_transaction, ("4.3.1", "3.9.2"))
 
 # %% [markdown]
-# The consumer's wait for a stable offset ends even if the producer crashes: at the transaction's timeout, by default after 60 seconds, the transaction coordinator writes an abort marker.
+# If the producer crashes, the consumer waits until the transaction's timeout, by default 60 seconds. Then the transaction coordinator writes an abort marker.
 
 # %% [markdown]
 # ## Exercise: after two markers, on paper
@@ -166,14 +163,26 @@ course.check("after_two_markers", after_two_markers)
 # %% [markdown]
 # ## A second process is fenced
 #
-# What if a process wakes up after a long pause, and a new process has already taken over its payments? Both would write the same alarms. So an application gives its producer a name, the `transactional.id`, which `initTransactions` sends to the transaction coordinator. The answer has two numbers: the *producer id*, the same for each process with this name, and the [*producer epoch*](../docs/handbook/glossary.md#producer-epoch), which is higher for each new process.
+# If a process wakes up after a long pause, and a new process has taken over its payments, both would write the same alarms. So an application gives its producer a name, the `transactional.id`, which `initTransactions` sends to the transaction coordinator. The answer has two numbers: the *producer id*, the same for each process with this name, and the [*producer epoch*](../docs/handbook/glossary.md#producer-epoch), higher for each new process.
 #
 # Each request of a producer contains both numbers, and brokers refuse a producer epoch below the newest one. So the old process is [*fenced*](../docs/handbook/glossary.md#fence): it cannot continue its own transaction, and it cannot touch a transaction of the new process.
+#
+# ## From the exception to your code
+#
+# | exception of Java's producer | what happened | what your code should do |
+# |---|---|---|
+# | `ProducerFencedException` | A newer process has this `transactional.id`. | Close the producer and stop. |
+# | `CommitFailedException`, from `sendOffsetsToTransaction` | The consumer is not a member any more, or its generation is old. | Abort the transaction, and call `poll`, which joins again. |
+# | `TimeoutException`, from `commitTransaction` | No answer for 60 seconds (`max.block.ms`). Perhaps the transaction is committed. | Call `commitTransaction` again, or close the producer. You cannot abort now. |
+# | `AuthorizationException`, `OutOfOrderSequenceException` | A permission is missing, or the producer's records are out of order. | Close the producer and stop. |
+# | another `KafkaException` | This transaction cannot succeed. | Abort it, and process its records again. |
+#
+# After `abortTransaction`, let the consumer `seek` to the committed offsets before the next `poll`. It does not go back by itself, and would skip the payments of the aborted transaction.
 
 # %% [markdown]
 # ## A transaction that hangs
 #
-# After a marker, the producer's next transactional record begins a new transaction. So a request with offsets that was delayed in the network, and is stored after the end of its transaction, begins one, too:
+# After a marker, the producer's next transactional record begins a new transaction. Suppose that a request with offsets is delayed in the network, and arrives after the marker. Then its record begins a new transaction, which nobody wanted:
 #
 # ```
 #  record   time
@@ -183,22 +192,20 @@ course.check("after_two_markers", after_two_markers)
 #           10:30:00   no marker follows
 # ```
 #
-# Record 102 comes after the marker of producer 7, so this record opens a new transaction. But no client knows of this transaction, so nobody ends it. Such a transaction is called [*hanging*](../docs/handbook/glossary.md#hanging-transaction): it is open in the log of a partition, but not in the transaction coordinator.
-#
-# Consumers of the group get `UNSTABLE_OFFSET_COMMIT` again and again. The partition also grows, because the log cleaner (lesson 10) stops before record 102.
+# No client knows of this transaction, so nobody ends it. It is [*hanging*](../docs/handbook/glossary.md#hanging-transaction): open in the log of a partition, but not in the transaction coordinator. Consumers of the group get `UNSTABLE_OFFSET_COMMIT` again and again. The partition also grows, because the log cleaner, which removes old records (lesson 10), stops before record 102.
 
 # %% [markdown]
 # ## Exercise: which one hangs?
 #
-# Is a transaction hanging, or only slow? `kafka-transactions.sh list` prints what the transaction coordinator knows: `Ongoing` means an open transaction. If the list says `CompleteCommit` or `CompleteAbort`, but the log has an open transaction of this producer, that transaction hangs.
+# Does a transaction hang, or is it only slow? `kafka-transactions.sh list` prints what the transaction coordinator knows: `Ongoing` means an open transaction. If the list says `CompleteCommit` or `CompleteAbort`, but the transaction is open in the log, it hangs.
 #
-# It is 10:05. The brokers have version 3.6, which stores a late request. A transaction may take 15 minutes at most (`transaction.max.timeout.ms`). A log ends with records of three producers:
+# It is 10:05, and the brokers have version 3.6, which stores a late request. A log ends with records of three producers:
 #
-# - **A**: an offset of producer 1 is from 10:00, and no marker follows. `kafka-transactions.sh list` shows producer 1 as `Ongoing`.
-# - **B**: an abort marker of producer 2 is from 09:58:00. An offset in a transactional batch of producer 2 follows at 09:58:02. The list shows producer 2 as `CompleteAbort`.
-# - **C**: an offset of producer 3 is from 10:03, and its abort marker from 10:04. The list shows producer 3 as `CompleteAbort`.
+# - **A**: an offset of producer 1 is from 10:00, and no marker follows. The list shows `Ongoing`.
+# - **B**: an abort marker of producer 2 is from 09:58:00. An offset in a transactional batch of producer 2 follows at 09:58:02. The list shows `CompleteAbort`.
+# - **C**: an offset of producer 3 is from 10:03, and its abort marker from 10:04. The list shows `CompleteAbort`.
 #
-# Which producer has a hanging transaction? Write the letter as a text.
+# Which producer has a hanging transaction? Write its letter as a text.
 
 # %%
 # exercise: which_hangs
@@ -211,25 +218,19 @@ course.check("which_hangs", which_hangs)
 # %% [markdown]
 # ## Two protections against a late request
 #
-# **Protection 1**: since 3.7, a broker that receives an offset first asks the transaction coordinator: does this producer have an open transaction that includes this partition of `__consumer_offsets`? For the late request of 10:00:07, the answer is no, so the broker refuses the request. But if the producer's **next** transaction already includes this partition, the broker accepts the late request, and the offset becomes part of the wrong transaction.
+# **Protection 1**: since 3.7, a broker that receives an offset first asks the transaction coordinator: does this producer have an open transaction with offsets in this partition of `__consumer_offsets`? For the late request of 10:00:07, the answer is no, so the broker refuses it. But if the producer's **next** transaction already has offsets in this partition, the broker accepts the late request, and its offset becomes part of the wrong transaction.
 #
-# **Protection 2** closes this gap with the producer epoch. In 4.x, this epoch rises not only with each new process, but also by 1 at each end of a transaction. The abort raises the epoch from 0 to 1. The late request still has epoch 0, so it is refused even if the next transaction is open:
+# **Protection 2** closes this gap: the producer epoch rises not only with each new process, but also by 1 at each end of a transaction. This needs 4.x brokers, 4.x clients and the feature `transaction.version` at level 2, which new clusters have. **After an upgrade, you must switch it on**: `kafka-features.sh --bootstrap-server localhost:9092 upgrade --feature transaction.version=2` (`describe` prints the level).
 #
-# ```
-#  record   with protection 2
-#  100      payments-0 = 50, producer 7, epoch 0
-#  101      producer 7 aborts, epoch 1
-#  102      payments-0 = 60, producer 7, epoch 1     its next transaction
-#           payments-1 = 51, producer 7, epoch 0     ← the late request: refused
-# ```
+# In the example above, the abort raises the producer epoch from 0 to 1. The late request still has 0, so it is always refused.
 #
 # <details><summary>Which brokers have which protection?</summary>
 #
 # | brokers | a late request, no open transaction | a late request during the next transaction |
 # |---|---|---|
 # | up to 3.6 | is stored, and hangs | becomes part of it |
-# | 4.x with a 4.x client and the feature `transaction.version` at level 2 (the default of a new cluster; after an upgrade, switch it on with `kafka-features.sh`) | is refused | is refused |
-# | 3.7 to 3.9, and all other 4.x | is refused (unless `transaction.partition.verification.enable=false`) | becomes part of it |
+# | 4.x with a 4.x client and `transaction.version` at level 2 | is refused | is refused |
+# | 3.7 to 3.9, and every other 4.x | is refused (unless `transaction.partition.verification.enable=false`) | becomes part of it |
 #
 # </details>
 
@@ -246,9 +247,6 @@ with course.fold("epoch_of_the_fourth", epoch_of_the_fourth, batches[-1].produce
     for batch in batches:
         what = "marker" if batch.is_control else "two offsets"
         print(f"record {batch.base_offset}: {what:<12} epoch {batch.producer_epoch}")
-
-# %% [markdown]
-# A load does not compare producer epochs: a marker ends all pending offsets of its producer id.
 
 # %% [markdown]
 # ## Exercise for later: replay with transactions
@@ -277,7 +275,7 @@ course.check("replay_transactions", replay_transactions)
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# In 3.9, the end of a transaction does not raise the producer epoch, so a marker normally has the same producer epoch as its records. The second difference is that a deleted offset can come back. Suppose that this happens:
+# In 3.9, the end of a transaction does not raise the producer epoch, so a marker normally has the producer epoch of its records. And a deleted offset can come back. Suppose that this happens:
 #
 # 1. Offset 20 is committed, and 41 is pending.
 # 2. An operator deletes the offset, which writes a tombstone.
@@ -299,7 +297,11 @@ with course.fold("after_the_load", after_the_load, " and ".join(finds_41)):
     display(deletion)
 
 # %% [markdown]
+# <details><summary>Why?</summary>
+#
 # Both logs have the same four records. In 4.x, a tombstone deletes committed and pending offsets, so the marker finds nothing. A running 3.9 broker deletes both offsets, too. Only its load differs: in a load, the tombstone deletes only the committed offset 20. Offset 41 stays pending, and then the marker commits it. To repair this, wait until no transaction is open, and delete the offset again.
+#
+# </details>
 #
 # <details><summary>Other versions</summary>
 #
@@ -315,9 +317,9 @@ with course.fold("after_the_load", after_the_load, " and ".join(finds_41)):
 #
 # </details>
 #
-# <details><summary>When does a group record or a tombstone in a transactional batch take effect?</summary>
+# <details><summary>Which records of the log wait for a marker, and which take effect at once?</summary>
 #
-# At once, even if the transaction is aborted ([the logs](../docs/handbook/tombstones.md#the-tombstone-of-an-offset-in-a-transactional-batch)). Only commits wait for the marker.
+# A commit in a transaction waits. A commit outside of transactions takes effect at once, and so does each group record and each tombstone.
 #
 # </details>
 #
@@ -332,22 +334,21 @@ with course.fold("after_the_load", after_the_load, " and ".join(finds_41)):
 # %% [markdown]
 # ## For your consumer
 #
-# - To read topics of a transactional service, set `isolation.level=read_committed`. Otherwise you also read records of aborted transactions.
-# - Do not mix `commitSync` and `sendOffsetsToTransaction` in one group, because the later record in the log wins.
+# - To read topics of a transactional service, set `isolation.level=read_committed`, or you also read records of aborted transactions.
+# - In a group with transactions, do not use `commitSync`, because the later record in the log wins.
 # - Restart a crashed service with the same `transactional.id`, because the new process first aborts the open transaction.
-# - After `abortTransaction`, let the consumer `seek` to the committed offsets before the next `poll`. The consumer does not go back by itself, and would skip the payments of the aborted transaction.
 #
 # ## At 3 am
 #
-# PATH is a copy of the partition's folder.
+# PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition)). Without access to the broker's disk, `kafkagroups pull` makes one, as a client that may read `__consumer_offsets`.
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | `UNSTABLE_OFFSET_COMMIT` for minutes | `kafkagroups stats PATH` | The command prints the producer id of the open transaction, its first record (below: 870) and its groups | First wait for the producer's `transaction.timeout.ms`, 60 seconds by default |
-# | Which application is it? | `kafka-transactions.sh --bootstrap-server localhost:9092 list` | The list has the `transactional.id`, the producer id and the state of each producer | If the state is `Ongoing`, do not abort: the transaction coordinator will end the transaction |
-# | The state is not `Ongoing`, but the error does not end | `kafka-transactions.sh --bootstrap-server localhost:9092 find-hanging --topic __consumer_offsets --partition 9` | The command prints the hanging transactions of partition 9, where the group is (lesson 02) | Abort only these |
-# | The transaction hangs | `kafka-transactions.sh --bootstrap-server localhost:9092 abort --topic __consumer_offsets --partition 9 --start-offset 870` | The command writes an abort marker. 870 is the transaction's first record | The group goes back to its last committed offset, which `kafkagroups load PATH --group fraud-check` prints |
-
+# | `UNSTABLE_OFFSET_COMMIT` for minutes | `kafkagroups stats PATH` | It prints the producer id of the open transaction, its first record (below: 870) and its groups | First wait for the producer's `transaction.timeout.ms`, 60 seconds by default |
+# | Which application is it? | `kafka-transactions.sh --bootstrap-server localhost:9092 list` | The `transactional.id`, the producer id and the state of each producer | If the state is `Ongoing`, do not abort: the transaction coordinator will end the transaction |
+# | The state is not `Ongoing`, but the error does not end | `kafka-transactions.sh --bootstrap-server localhost:9092 find-hanging --topic __consumer_offsets --partition 9` | It prints the hanging transactions of partition 9, where the group is (lesson 02), or without `--partition`, of the whole topic | Abort only these |
+# | The transaction hangs | `kafka-transactions.sh --bootstrap-server localhost:9092 abort --topic __consumer_offsets --partition 9 --start-offset 870` | It writes an abort marker into this partition only, so no alarm is aborted. 870 is the first record | The group goes back to its last committed offset, which `kafkagroups load PATH --group fraud-check` prints |
+#
 # <details><summary>In Kafka</summary>
 #
 # | what | where (4.x) | where (3.9) |
@@ -361,6 +362,6 @@ with course.fold("after_the_load", after_the_load, " and ".join(finds_41)):
 # %% [markdown]
 # ## What we left out, and why
 #
-# The transaction coordinator has its own topic, `__transaction_state`. The [glossary](../docs/handbook/glossary.md) explains all terms.
+# The topic of the transaction coordinator, `__transaction_state`. All terms are in the [glossary](../docs/handbook/glossary.md).
 #
 # **Next:** [09 · Deleting](09_deleting.ipynb): how do you delete from a file that only grows?

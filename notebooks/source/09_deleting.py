@@ -37,7 +37,7 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
     print(line)
 
 # %% [markdown]
-# The broker wrote record 5 when the last member left. The records 6 to 9 are the deletion. Each offset needs a tombstone of its own, because it has its own key, and the tombstone of the group comes last. All four are in one batch, so after a crash the log has all of them or none.
+# Record 5 is from the time when the last member left, and the records 6 to 9 are the deletion. Each offset needs a tombstone of its own, because it has its own key, and the tombstone of the group comes last. All four are in one batch, so after a crash the log has all of them or none.
 #
 # The coordinator answers `DeleteGroups` in one of three ways:
 #
@@ -56,9 +56,7 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
 # kafka-consumer-groups.sh --bootstrap-server localhost:9092 --delete-offsets --group billing --topic payments:0
 # ```
 #
-# You can delete offsets while the group runs, as long as none of its members reads the topic (otherwise the answer is `GROUP_SUBSCRIBED_TO_TOPIC`).
-#
-# Here `billing` has committed offsets of two topics, and its member reads only `orders`. An operator tries both requests, before and after the member leaves:
+# You can delete offsets while the group runs, as long as none of its members reads the topic (otherwise the answer is `GROUP_SUBSCRIBED_TO_TOPIC`). Here, `billing` has committed offsets of two topics, and its member reads only `orders`. An operator tries both requests, before and after the member leaves (`log ←` is a record that the broker wrote):
 
 # %%
 # script
@@ -86,11 +84,11 @@ def deletions(broker):
 course.compare_brokers(deletions, ("4.3.1", "3.9.2"))[1:]
 
 # %% [markdown]
-# `OffsetDelete` answers for each partition separately. The offset of `orders-0` stays, because `billing-1` reads `orders`, whereas the offset of `payments-0` is deleted.
+# `OffsetDelete` answers for each partition separately. The offset of `orders-0` stays, because `billing-1` reads `orders`.
 #
 # ## The end of a topic
 #
-# If a **topic** is deleted, all groups immediately lose their offsets of this topic, also groups with members that read it. In the shop, a group without members lost its offset: the last member of `promo` left, and then the topic `promo-spring` was deleted. The 4.3.1 broker wrote these records:
+# If a **topic** is deleted, all groups immediately lose their offsets of this topic, also groups with members that read it. In the shop, the last member of `promo` left, and then the topic `promo-spring` was deleted. The 4.3.1 broker wrote these records:
 
 # %%
 for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets-37")):
@@ -98,12 +96,12 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
         print(line)
 
 # %% [markdown]
-# Record 5 deletes the offset. Every ten minutes (`offsets.retention.check.interval.ms`), a coordinator checks what is no longer needed. This check found that `promo` was Empty without an offset, so record 6 deletes the group.
+# Record 5 deletes the offset. Every ten minutes (`offsets.retention.check.interval.ms`), a coordinator checks what is no longer needed. This *regular check* found that `promo` was Empty and had no offset, so record 6 deletes the group.
 
 # %% [markdown]
 # ## Time: the retention of offsets
 #
-# The same check deletes offsets that have expired. An offset expires at the end of its [*retention*](../docs/handbook/glossary.md#retention), which lasts 7 days by default (`offsets.retention.minutes`). The retention begins when nobody needs the offset any more. In most classic groups, this is when the last member leaves. The retention then gives the members time to come back.
+# The regular check also deletes offsets that have expired. An offset expires at the end of its [*retention*](../docs/handbook/glossary.md#retention), which lasts 7 days by default (`offsets.retention.minutes`). The retention begins when nobody needs the offset any more: in most classic groups when the last member leaves, so that the members have time to come back.
 #
 # *Predict*: the retention is 7 days. `mailer` commits on day 0. Its member reads the topic, and leaves on day 4. On which day is the offset deleted?
 
@@ -130,23 +128,23 @@ with course.fold("mailer_is_deleted_on", mailer_is_deleted_on, days["4.3.1"]):
 course.ExpiryChart()
 
 # %% [markdown]
-# Under the old rule, a running group could lose the offset of a quiet topic. Today, the offset stays while a member reads the topic. After the last member has left, the clock since Empty decides.
+# Under the old rule, a running group could lose the offset of a quiet topic. Today, the clock since Empty decides.
 #
 # ## When the retention begins
 #
-# How does a broker recognise that nobody needs an offset? Find the row of your group:
+# How does a broker know that nobody needs an offset? Find the row of your group:
 #
 # | row | the group | the retention begins | why |
 # |---|---|---|---|
 # | **reads** | A member reads (subscribes to) the topic. | not at all: the offset stays | The member will continue there. |
-# | **unread** | The group is Stable, and its consumers do not read the topic any more. | at the commit, so the offset may expire at once | No member needs the offset. |
+# | **unread** | The group is Stable, and its consumers do not read the topic any more. | at the commit. If this commit is older than 7 days, the next regular check deletes the offset | No member needs the offset. |
 # | **Empty** | The last member of a classic group has left. | when the group becomes Empty | The members have this time to come back. |
 # | **simple** | The group never had a member, because its program uses `assign` (a [*simple group*](../docs/handbook/glossary.md#simple-group)). | at the commit | Only a commit shows that the group is in use. |
 # | **rebalance** | A classic group is in a rebalance. | not during the rebalance: the offset stays | It is not yet known who will read what. |
-# | **other type** | The group is Stable, and its members are not consumers. The *protocol type* of the group is for example `connect` (Kafka Connect). | not at all: the offset stays | The coordinator does not know what they read. |
+# | **other type** | The group is Stable, and its members are not consumers, which its *protocol type* says: for example `connect` (Kafka Connect). | not at all: the offset stays | The coordinator does not know what they read. |
 # | **new protocol** | The group uses the new protocol (`group.protocol=consumer`), and no member reads the topic. | at the commit | No record says when the last member left. |
 #
-# A commit of value version 1 (lesson 01) has its own *expire timestamp*. Such an offset expires at that time, except in the rows *reads*, *rebalance* and *other type*.
+# A commit of value version 1 (lesson 01) has its own *expire timestamp*, at which its offset expires. But in the rows *reads*, *rebalance* and *other type*, it stays, as every other offset does.
 
 # %% [markdown]
 # ## Exercise: what expires
@@ -201,13 +199,11 @@ def set_on_day_6(broker):
 course.compare_brokers(set_on_day_6, ("4.3.1", "3.9.2"))[1:]
 
 # %% [markdown]
-# The group is in the row *Empty*, so only the day on which its last member left counts, and the offset was deleted one day after the operator had set it. **Setting an offset does not start the retention again.** Start the consumers before the retention ends, because a member that reads the topic protects the offset.
-#
-# But if the group is already gone, setting its offsets creates a *simple* group, and their week begins at this commit.
+# The group is in the row *Empty*, so only the day on which its last member left counts, and the offset was deleted one day after the operator had set it. **Setting an offset does not start the retention again.** Start the consumers in time, because a member that reads the topic protects the offset. (If the group is already deleted, setting an offset creates a new, *simple* group, so the week of this offset begins when you set it.)
 #
 # ## A quiet topic, with the new protocol
 #
-# With the new protocol (lesson 13), the week begins at the last commit. So on a quiet topic, the week may already be over when the last member leaves. For example, the last order is committed on day 1, and the last member leaves on day 9. (Auto commit is safe, because it commits all positions every 5 seconds.)
+# With the new protocol (lesson 13), the week begins at the last commit, so on a quiet topic it may already be over when the last member leaves. For example, the last order is committed on day 1, and the last member leaves on day 9. (Auto commit is safe, because it commits all positions every 5 seconds.)
 #
 # | row | the offset expires |
 # |---|---|
@@ -219,7 +215,7 @@ course.compare_brokers(set_on_day_6, ("4.3.1", "3.9.2"))[1:]
 # %% [markdown]
 # ## What a real broker deleted
 #
-# A broker ran with a retention of one minute and checked every two seconds. (Its version was 3.9.2; 4.x has the same rules.) Here are three of nine groups, with the seconds since the start:
+# A broker of 3.9.2, which has the same rules as 4.x, ran with a retention of one minute and checked every two seconds. Three of its nine groups, with the seconds since the start:
 
 # %%
 recorded = course.play_conversation("3.9.2-expiry")
@@ -228,7 +224,7 @@ print("all groups: ", end="")
 course.compare_with_broker(recorded.our_appends, recorded.broker_appends, "3.9.2", verb="deleted")
 
 # %% [markdown]
-# - `nocommit`: a member joined and left without a commit, so the group was Empty without an offset, and the next check deleted it.
+# - `nocommit`: a member joined and left without a commit, so the group was Empty without an offset.
 # - `alive` (row *unread*): the member reads only `orders`, so the group's offset of `clicks` expired one minute after the commit.
 # - `late` (row *Empty*): the offset expired one minute after the member left.
 
@@ -258,9 +254,8 @@ course.check("weekend", weekend)
 # |---|---|---|
 # | tombstone of a group | always | only if the group's generation is above 0 |
 # | the answer to `DeleteGroups` comes | after the replicas have the tombstones | at once, so after a crash, the group can be back |
-# | an expired offset, while a newer offset of the same partition is pending (lesson 08) | stays until the transaction ends | is deleted |
 #
-# The first row matters for a simple group, whose generation is 0 because it never had members. Only 4.x writes a tombstone for such a group.
+# Simple groups have generation 0, because they never had members.
 
 # %% [markdown]
 # ## Exercise for later: count the tombstones, on paper
@@ -277,6 +272,8 @@ course.check("records_of_dashboard", records_of_dashboard)
 
 # %% [markdown]
 # <details><summary>Other versions</summary>
+#
+# If a newer offset of the same partition is pending (lesson 08), 3.9 deletes an expired offset. In 4.x, the offset stays until the transaction ends.
 #
 # `DeleteGroups` exists since 1.1, and `OffsetDelete` since 2.4. The default retention was one day before 2.0. Before 2.1, each offset had its own expire timestamp, in value version 1. Offsets whose expire timestamp is over are deleted soon after an upgrade to 2.1. `kafkagroups stats` shows whether such records exist.
 #
@@ -299,20 +296,20 @@ course.check("records_of_dashboard", records_of_dashboard)
 #
 # - A consumer that uses `assign` is never a member, so its offsets expire 7 days after their commit. Without auto commit, call `commitSync()` regularly, even if the topic is quiet.
 # - `auto.offset.reset=none` makes lost offsets visible, whereas `latest` skips records silently.
-# - Before a long stop of a service, stop its consumers and save the group's offsets. With `--dry-run`, this command changes nothing, and only prints the offsets: `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing --export --reset-offsets --to-current --all-topics --dry-run > billing.csv`.
+# - Before a long stop of a service, stop its consumers and save the group's offsets. Because of `--dry-run`, this command only prints them: `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing --export --reset-offsets --to-current --all-topics --dry-run > billing.csv`.
 #
 # ## At 3 am
 #
-# PATH is a copy of the partition's folder.
+# `server.log` is the log of the group's coordinator, which `--describe --state` prints. PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition)). Without access to the broker's disk, `kafkagroups pull` makes one, as a client that may read `__consumer_offsets`.
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | A group starts from the beginning or the end | `kafkagroups timeline PATH --group billing` | The output shows when the offset was deleted, and the possible causes | First stop the consumers. The rows below find the old offsets and set them |
-# | When did offsets expire? | `grep -e "tombstone records while cleaning" -e "expired offsets in" server.log` | 4.x writes the first text, and names the partition; 3.9 writes the second. Neither names the group | Reading is safe |
-# | Which offsets did the group have? | `kafkagroups load PATH --group billing --until-time 2026-11-20T18:00` | The offsets at this time (UTC), if the log still has their records | Copy the folder before the cleaner (lesson 10) removes the records |
-# | Set them again | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing --reset-offsets --from-file billing.csv --execute` | Write the file yourself: a line `orders,0,5` for each offset that `kafkagroups load` printed | The consumers are still stopped. Start them soon, because the group may have been Empty for days |
+# | A group starts from the beginning or the end | `kafkagroups timeline PATH --group billing` | It shows when the offset was deleted, and possible causes | First stop the consumers. Then find and set the old offsets, as below |
+# | When did offsets expire? | `grep -e "tombstone records while cleaning" -e "expired offsets in" server.log` | 4.x writes the first text, and names the partition; 3.9 writes the second. Neither names the group | Before, the finding `expiry_in_use` of `kafkagroups stats PATH` names groups in use that will lose offsets |
+# | Which offsets did the group have? | `kafkagroups load PATH --group billing --until-time 2026-11-20T18:00` | The offsets at this time (UTC), if the log still has their records | Copy the folder before the cleaner (lesson 10) removes them. If it has, set them by time: `--topic orders --to-datetime 2026-11-20T18:00:00.000` instead of `--from-file` |
+# | Set them again | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing --reset-offsets --from-file billing.csv --execute` | Write the file yourself: a line `orders,0,5` for each offset that `kafkagroups load` printed | Only while the consumers are stopped. Start them soon, because the group may have been Empty for days |
 #
-# To keep offsets for 14 days, set `offsets.retention.minutes=20160` on all brokers, and restart them one after the other. The new value is also valid for groups that are already Empty.
+# To keep offsets for 14 days, set `offsets.retention.minutes=20160` on all brokers, and restart them one after the other. This also helps groups that are already Empty.
 #
 # <details><summary>In Kafka</summary>
 #
@@ -326,6 +323,6 @@ course.check("records_of_dashboard", records_of_dashboard)
 #
 # ## What we left out, and why
 #
-# How the cleaner makes the file shorter again (lesson 10). The [glossary](../docs/handbook/glossary.md) explains all terms.
+# How the cleaner makes the file shorter again (lesson 10). All terms are in the [glossary](../docs/handbook/glossary.md).
 #
 # **Next:** [10 · Compaction](10_compaction.ipynb): why the topic stays small, and when it does not.

@@ -16,7 +16,7 @@
 #
 # ## When one process is enough
 #
-# Nearly always, because it loads several million records per second (a broker: 0.4 million):
+# One process is nearly always enough, because it loads several million records per second (a broker: 0.4 million):
 #
 # | what you have | what to use | why |
 # |---|---|---|

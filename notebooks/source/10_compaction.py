@@ -12,7 +12,7 @@
 # ![A pass keeps the newest record of each key in the closed segments, offsets 3, 4 and 5, and leaves the active segment unchanged.](pictures/10.svg)
 
 # %% [markdown]
-# Groups commit all day, so the topic grows, although the answers need only the newest record of each key. The [**cleaner**](../docs/handbook/glossary.md#cleaner), a thread of the broker, therefore copies the records that are still needed into new segments. Each record keeps its offset, so there are gaps between the offsets. This is called *compaction*, and one run over a partition is a [*pass*](../docs/handbook/glossary.md#pass). Which records does a pass keep, and what stops it?
+# Groups commit all day, so the topic grows, although answers need only the newest record of each key. The [**cleaner**](../docs/handbook/glossary.md#cleaner), a thread of the broker, therefore copies the records that are still needed into new segments. Each record keeps its offset, so there are gaps between the offsets. This is called *compaction*, and one run over a partition is a [*pass*](../docs/handbook/glossary.md#pass).
 
 # %% [markdown]
 # ## The log of a dashboard
@@ -34,9 +34,9 @@ for segment in kg.open_log(before).segments:
 print("records:", sum(batch.count for batch in kg.open_log(before)))
 
 # %% [markdown]
-# The last segment is the [**active segment**](../docs/handbook/glossary.md#active-segment), to which the broker still appends, and which a pass leaves unchanged. The broker closes this segment at 100 MiB (`offsets.topic.segment.bytes`; here the limit was much lower) or after a week (`segment.ms`).
+# The last segment is the [**active segment**](../docs/handbook/glossary.md#active-segment), to which the broker still appends, and which a pass leaves unchanged. The broker closes this segment at 100 MiB (`offsets.topic.segment.bytes`) or after a week (`segment.ms`, here 6 seconds).
 #
-# The three closed segments have records of seven different keys: six offsets and one group. The active segment has one record, a commit of `dashboard` for `orders-0`. This key is one of the seven, too. But a pass does not read the active segment, so the cleaner does not know this newer record.
+# The three closed segments have records of seven different keys: six offsets and one group. The active segment has one record, a commit of `dashboard` for `orders-0`, and this key is one of the seven.
 #
 # *Predict*: how many records remain after the pass, if you do not count the markers of transactions?
 
@@ -50,7 +50,7 @@ course.reveal("records_left", records_left, len(course.list_offset_map_records(c
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# Of each of the seven keys, the newest record in the closed segments remains. The eighth record is the one in the active segment, which a pass leaves unchanged. The ten markers remain as well ("Why a marker stays longest").
+# Of each of the seven keys, the newest record in the closed segments remains. The eighth record is the one in the active segment. The pass does not read this segment, so the cleaner does not know that it has a newer record of `orders-0`. The ten markers remain as well ("Why a marker stays longest").
 #
 # </details>
 #
@@ -81,9 +81,6 @@ course.OffsetMap()
 #
 # </details>
 #
-# The cleaner decodes no value: it compares the bytes of keys, and checks whether a record is a tombstone or a marker.
-
-# %% [markdown]
 # ## Exercise: what remains
 #
 # Write `survivors(records, active_offset)`. `records` is a list of `(offset, key, value)`, and the active segment begins at `active_offset`. All records before it are in the dirty range. Return the list of the offsets that remain after one pass. Treat a tombstone, with the value `None`, like every other record.
@@ -109,7 +106,7 @@ for offset, key, value in course.list_offset_map_records(cleaned):
     print(f"offset {offset}: {record.key.group}, {name}{' (tombstone)' if value is None else ''}")
 
 # %% [markdown]
-# Record 493 remains, although 498 has the same key: 498 is in the active segment, which the pass did not read. Three of the eight records are tombstones. Why are they still there?
+# Record 493 remains, although 498 has the same key, because 498 is in the active segment. Three of the eight records are tombstones. Why are they still there?
 
 # %% [markdown]
 # ## Why a tombstone stays for a day
@@ -125,12 +122,15 @@ for offset, key, value in course.list_offset_map_records(cleaned):
 # | 28 | The second pass keeps the tombstone, because 28 is before 29. The horizon never changes. |
 # | 40 | The third pass removes the tombstone. |
 #
-# So the horizon is the time of the first pass plus `delete.retention.ms`, and the first pass **at or after** the horizon removes the tombstone. The horizon of tombstone 323 of `dashboard` is only 2 seconds after the pass, because `delete.retention.ms` was so short here:
+# So the horizon is the time of the first pass plus `delete.retention.ms`, and the first pass **at or after** the horizon removes the tombstone. On our broker, `delete.retention.ms` was only 2 seconds. We print the horizon of tombstone 323 of `dashboard`, and the time of the pass from the log of the broker:
 
 # %%
-for moment, path in (("before the pass", before), ("after the pass", cleaned)):
+server_log = Path(course.find_data("harbour/cleaning/server-lines.txt")).read_text(encoding="utf-8").splitlines()
+pass_time = next(line for line in server_log if "Beginning cleaning" in line)[12:20]
+
+for moment, path in (("before the pass:", before), (f"after the pass at {pass_time}:", cleaned)):
     horizon = next(batch for batch in kg.open_log(path) if batch.base_offset == 323).delete_horizon_ms
-    print(f"{moment}:", "none" if horizon is None else f"{datetime.fromtimestamp(horizon / 1000, UTC):%H:%M:%S}")
+    print("horizon", moment, "none" if horizon is None else f"{datetime.fromtimestamp(horizon / 1000, UTC):%H:%M:%S}")
 
 # %% [markdown]
 # ## Exercise for later: when is a tombstone removed? On paper
@@ -148,11 +148,11 @@ course.check("removing_pass", removing_pass)
 # %% [markdown]
 # ## Why a marker stays longest
 #
-# A marker says whether the records of its transaction count, so a load needs the marker as long as the log has one of these records. A marker's 24 hours begin at the first pass that finds none of these records:
+# A marker says whether the records of its transaction count, so a load needs the marker as long as the log has one of these records. The pass that removes the last of them therefore keeps the marker. Only the next pass finds none, and the marker's 24 hours begin:
 #
 # | pass | what the pass finds | what the pass does with the marker |
 # |---|---|---|
-# | 1, at hour 0 | records of the transaction | It keeps the marker, even if it removes all of these records. |
+# | 1, at hour 0 | records of the transaction | It removes these records, and keeps the marker. |
 # | 2, at hour 25 | no record of the transaction | It sets the marker's delete horizon: 25 + 24 = 49. |
 # | 3, at hour 50 | the horizon, which has passed | It removes the marker. |
 #
@@ -174,9 +174,9 @@ course.Compaction()
 # %% [markdown]
 # ## An open transaction stops the cleaner
 #
-# While a transaction is open, nobody can say whether its records will count. So they must not replace older records, and the cleaner stops before them, at the [*last stable offset*](../docs/handbook/glossary.md#last-stable-offset). This is the first offset of the first open transaction, or the end of the log if no transaction is open. A pass cleans only whole segments, so the segment with the last stable offset and all later segments are not changed.
+# While a transaction is open, nobody can say whether its records will count, so they must not replace older records. The cleaner therefore stops at the [*last stable offset*](../docs/handbook/glossary.md#last-stable-offset): the first offset of the first open transaction, or the end of the log if no transaction is open. A pass cleans only whole segments, so the segment with the last stable offset and all later segments are not changed.
 #
-# We wrote the log of `dashboard` once more, in smaller segments, and inserted a record at offset 216 whose transaction never ends:
+# We wrote the log of `dashboard` again, in smaller segments, with a record at offset 216 whose transaction never ends:
 
 # %%
 log = course.write_log_with_hanging_transaction(course.make_scratch_folder())
@@ -201,7 +201,7 @@ with course.fold("pass_ends_at", pass_ends_at):
     print(f"{stopped.after.bytes:,} bytes remain. After an abort of the transaction, {whole.after.bytes:,} bytes remain.")
 
 # %% [markdown]
-# One hanging transaction (lesson 08) therefore keeps all later records of **all** groups of the partition, until somebody ends the transaction.
+# One hanging transaction (lesson 08) therefore keeps all later records of **all** groups of the partition until somebody ends it.
 #
 # ## When a pass begins
 #
@@ -220,7 +220,7 @@ for grown in list(course.grow_replicas(replicas))[1::2]:
     print(f"{grown.records:>7,}   {sizes[0]:>5} kB {bars[0]:<16} {sizes[1]:>5} kB {bars[1]}")
 
 # %% [markdown]
-# The number of **keys** limits the size of the cleaned replica, but the replica that was never cleaned grows with every **commit**. Do both replicas give the same answers?
+# The number of **keys** limits the size of the cleaned replica, but the other one grows with every **commit**. Do both give the same answers?
 
 # %%
 for name in ("cleaned", "never-cleaned"):
@@ -230,9 +230,7 @@ for name in ("cleaned", "never-cleaned"):
     print(f"{name:<14} {records:>6,} records, {len(offsets)} offsets, sum of all offsets {sum(offsets):,}")
 
 # %% [markdown]
-# They do, because a load does not need the removed records. (The cleaned replica has more records than offsets, mostly because its active segment is not cleaned.)
-#
-# So the broker without a cleaner gives right answers, and nobody notices its dead cleaner until it has to load its long replica (lesson 11).
+# They do, because a load does not need the removed records. (The cleaned replica has more records than offsets, mostly because of its active segment.) So the broker without a cleaner gives right answers, and nobody notices until it has to load its large replica (lesson 11).
 
 # %% [markdown]
 # ## Exercise: why does a partition grow?
@@ -240,7 +238,7 @@ for name in ("cleaned", "never-cleaned"):
 # Three partitions are larger than you expected:
 #
 # - **A** has 20 GB. All partitions of this broker grow. Their replicas on other brokers are small. The last stable offset is the log end.
-# - **B** has 20 GB. Only this partition grows, on all its replicas. The record at the last stable offset is three weeks old.
+# - **B** has 20 GB. Only this partition grows, on all its replicas. Its last stable offset has not moved for three weeks.
 # - **C** has 95 MB. All 50 partitions have about this size, and nearly all of it is the active segment.
 #
 # Which partition has a hanging transaction, and needs the abort command of lesson 08? Write the letter as a text.
@@ -256,10 +254,7 @@ course.check("needs_an_abort", needs_an_abort)
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# The cleaner of 3.9 removes the same records. But there, a pass can change what a load answers ([the logs](../docs/handbook/tombstones.md)), for example for offset 41 of lesson 08, which was deleted while it was pending:
-#
-# - Without a pass, a load of 3.9 finds 41 again.
-# - After a pass, the record of 41 is gone, because the tombstone is newer. The load finds no offset.
+# The cleaner of 3.9 removes the same records. But if an offset was deleted while it was pending, like offset 41 in lesson 08, a pass changes what a load of 3.9 answers. Before the pass, the load finds 41 again. After the pass, it finds no offset, because the newer tombstone has replaced the record of 41 ([all cases](../docs/handbook/tombstones.md)).
 #
 # ## In five lines
 #
@@ -267,28 +262,32 @@ course.check("needs_an_abort", needs_an_abort)
 # - A tombstone stays for at least 24 hours after the first pass over it.
 # - A marker stays for at least 24 hours after the first pass that finds no record of its transaction.
 # - An open transaction stops the cleaner at the start of the segment in which the transaction begins.
-# - A log that was never cleaned gives the same answers, but takes longer to load.
+# - In 4.x, a log that was never cleaned gives the same answers, but takes longer to load.
 
 # %% [markdown]
 # ## For your consumer
 #
 # - Use few, stable group names. A new name for every run makes new keys, which stay for 7 days (`offsets.retention.minutes`).
-# - Do not commit more often than your work needs. Ten commits per second are 864,000 records a day. A pass keeps one of them, but a load before the pass must read them all.
+# - Do not commit more often than your work needs. Ten commits per second are 864,000 records a day, and a load before the next pass must read them all.
 #
 # ## At 3 am
 #
-# First find out which replicas are large: `kafka-log-dirs.sh --bootstrap-server localhost:9092 --describe --topic-list __consumer_offsets` prints the size of each replica. PATH is a copy of the folder of a large partition ([how to copy it](../docs/operator.md#how-to-copy-a-partition)).
+# First find out which replicas are large: `kafka-log-dirs.sh --bootstrap-server localhost:9092 --describe --topic-list __consumer_offsets` prints their sizes.
+#
+# **As long as one broker has large replicas, restart no other broker.** The broker with the large replicas could become the leader instead, and the groups would wait for the long load (lesson 11).
+#
+# PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition)); without access to the broker's disk, [`kafkagroups pull`](../docs/operator.md#with-pull) makes the copy with the rights of a client that may read the topic.
 #
 # | what is large | command | what it means | what is safe to do |
 # |---|---|---|---|
 # | One partition, on all brokers | `kafkagroups stats PATH` | The output names the open transaction and the first offset that cannot be cleaned | If the transaction hangs, abort it as lesson 08 shows. The cleaner then begins by itself |
-# | All partitions of one broker | The metric `kafka.log:type=LogCleaner,name=DeadThreadCount`; `grep -i "log cleaner" log-cleaner.log` shows the error | A metric above 0: the cleaner thread of this broker is dead | Repair the error. Then start a new thread **without a restart**, for example on broker 2: `kafka-configs.sh --bootstrap-server localhost:9092 --alter --entity-type brokers --entity-name 2 --add-config log.cleaner.threads=2` ([runbook](../docs/operator.md#a-cleaner-has-stopped), step 2) |
-# | One partition, on one broker | The metric `kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count` | After an error, the cleaner skips this partition. The metric only counts; `log-cleaner.log` names the partition and the error | Only a restart of this broker helps, but first let another broker lead the partition: step 3 of the [runbook](../docs/operator.md#a-cleaner-has-stopped) |
+# | All partitions of one broker, here broker 2 | On this broker: `grep -i "log cleaner" log-cleaner.log`, or the metric `kafka.log:type=LogCleaner,name=DeadThreadCount` | An error in the log, or a metric above 0: the cleaner thread of this broker is dead | First repair the cause, for example a full disk. Then change the number of cleaner threads, which starts new ones **without a restart**: `kafka-configs.sh --bootstrap-server localhost:9092 --alter --entity-type brokers --entity-name 2 --add-config log.cleaner.threads=2`. Choose a number **other than now** (`--describe --all` prints it), at most twice as large |
+# | One partition, on one broker | On this broker: `log-cleaner.log`, or the metric `kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count` | After an error, the cleaner skips this partition. The log names it, and the error | Only a restart of this broker helps, but first let another broker lead the partition: step 3 of the [runbook](../docs/operator.md#a-cleaner-has-stopped) |
 # | All partitions, on all brokers | `kafkagroups stats PATH` | If `DeadThreadCount` is 0 everywhere, the topic has many keys: look for group names that are new for every run | Give these programs stable names. Their old offsets expire |
 #
-# As long as a broker has long replicas, do not restart any other broker. The broker with the long replicas could take over its partitions, and their groups would wait for the long load (lesson 11, "Which replica does the next broker load?"). A cleaner that catches up keeps the disk busy, and `log.cleaner.io.max.bytes.per.second` limits how much it reads and writes.
+# A cleaner that catches up keeps the disk busy; `log.cleaner.io.max.bytes.per.second` limits it.
 #
-# **Never set `cleanup.policy=delete`** to make the topic smaller. A broker would delete the oldest segments, even if they contain the newest offset of a group, and you would notice it only after the next load, when the answer is −1.
+# **Never set `cleanup.policy=delete`** to make the topic smaller. A broker would delete the oldest segments, even those with the newest offset of a group, and the next load would find no offset.
 #
 # <details><summary>In Kafka</summary>
 #
@@ -303,6 +302,6 @@ course.check("needs_an_abort", needs_an_abort)
 #
 # ## What we left out, and why
 #
-# An offset map has room for about 5 million keys. If it is full, the pass ends there. The [glossary](../docs/handbook/glossary.md) explains all terms.
+# An offset map has room for about 5 million keys. If the map is full, the pass cleans only up to the last record in the map, and the next pass continues from there. The [glossary](../docs/handbook/glossary.md) explains all terms.
 #
 # **Next:** [11 · Loading](11_loading.ipynb): a broker dies, and the next one reads this log.

@@ -12,12 +12,12 @@
 # ![From the first record of partition 9 to the last, each record sets, replaces or removes an offset in the next coordinator's memory, or waits.](pictures/11.svg)
 
 # %% [markdown]
-# When a broker dies, another broker becomes the leader of its partitions of `__consumer_offsets`. This new leader has never spoken to the groups. All it has is its copy of the log, from which it must rebuild what the old leader had in memory. What does it get back, how long does that take, and what do clients get meanwhile?
+# When a broker dies, other brokers become the leaders of its partitions of `__consumer_offsets`. A new leader has never spoken to the groups. From its copy of the log, it must rebuild what the old leader had in memory. What does it get back, how long does that take, and what do clients get meanwhile?
 
 # %% [markdown]
 # ## The night
 #
-# One night, while the consumers of `billing` were rebalancing, all brokers of Harbour Coffee were killed. Then a broker of the same version started with the same files. We did this with 4.3.1 and with 3.9.2. Just before, the brokers answered about `billing`:
+# One night, all brokers of Harbour Coffee were killed while the consumers of `billing` were rebalancing. Then a broker started with the same files (4.3.1, and in a second run 3.9.2). Just before, the brokers answered about `billing`:
 
 # %%
 import kafkagroups as kg
@@ -67,20 +67,20 @@ for version, groups in loaded.items():
 # A coordinator answers from memory (lesson 05), so the new leader must fill its memory before it can answer. It does this in four steps:
 #
 # 1. Until the end of the load, it answers every request for these groups with `COORDINATOR_LOAD_IN_PROGRESS`, because half a memory would give wrong answers.
-# 2. It reads the **whole** log, from the first record to the last, because nothing says which records are still needed.
+# 2. It reads the **whole** log, because nothing says which records are still needed.
 # 3. It applies each record: a value replaces the older value of its key, a tombstone removes the key, and an offset in a transaction is pending until its marker.
 # 4. At the end, it gives each member a new session timeout, because no record says when the last heartbeat came.
 #
 # During the load, the consumers go on reading, and repeat their commits and heartbeats until the new leader answers.
 #
-# And the old leader? If it is still alive, because only the leadership was moved, it [**unloads**](../docs/handbook/glossary.md#unload) the partition: it forgets the groups, and answers waiting requests with `NOT_COORDINATOR`. It writes nothing, because the log now belongs to the new leader.
+# If only the leadership was moved, the old leader is still alive. It [**unloads**](../docs/handbook/glossary.md#unload) the partition: it forgets the groups, and answers waiting requests with `NOT_COORDINATOR`. It writes nothing, because the log now belongs to the new leader.
 
 # %% [markdown]
 # ## Record by record
 #
-# How does a load know which groups exist? A group with members has a group record (lesson 06). But a *simple group*, whose consumers choose their partitions themselves, has only offsets. A running coordinator of 4.x creates such a group when it stores the group's first commit, and a load does the same: one record of an offset is enough. After the load, the group is there, and `Empty`.
+# How does a load know which groups exist? A group with members has a group record (lesson 06). But a *simple group*, whose consumers choose their partitions themselves, has only offsets. In 4.x, the group's first offset is enough: a load creates the group at this record, as a running coordinator does at the first commit. The group is `Empty`.
 #
-# The figure loads a log of nine records. Go back to its first step, and follow the memory of 4.3.1 to the end. Which record creates each group? What is left of `promo` after record 8, the tombstone of its only offset? The memory of 3.9.2 stands beside it for comparison ("Where 3.9 differs").
+# The figure loads a log of nine records. Go back to its first step, and follow only the memory of 4.3.1. Which record creates each group? What is left of `promo` after record 8, the tombstone of its only offset?
 
 # %%
 # figure
@@ -109,11 +109,13 @@ course.check("replay", replay)
 # %% [markdown]
 # ## How long a load takes
 #
-# A broker loads about **0.4 million records per second** (4.3.1, measured; yours may differ). One thread loads all partitions that the broker takes over, one after the other, and no setting adds a second thread. So a failover becomes shorter in two ways. With fewer records, each load is shorter, so let the cleaner work, and let the groups commit less often. With more brokers, each broker takes over fewer partitions, and the brokers load at the same time.
+# A broker loads about **0.4 million records per second** (4.3.1, measured; yours may differ). One thread loads all partitions that the broker takes over, one after the other, and no setting adds a second thread. But several brokers load at the same time. So a failover is short if the cleaner works and the groups commit rarely, or if many brokers share the partitions.
 #
 # ## Which replica does the next broker load?
 #
-# The next broker loads **its own replica** of the log, and the cleaner of a broker cleans only the replicas of this broker. So two replicas of one partition can have very different lengths. Suppose that broker 1 leads partition 9, whose groups commit ten times per second. If broker 1 stops, broker 2 takes over. But its cleaner thread died 100 days ago:
+# Each partition has a list of replicas (`kafka-topics.sh --describe` prints it). If the leader stops, the first broker of this list that is running and in sync takes over. The very first one is the *preferred leader*: when it returns after a restart, Kafka makes it the leader again within five minutes (`auto.leader.rebalance.enable`).
+#
+# A new leader loads **its own replica** of the log, and each broker has its own cleaner. So the replicas of one partition can differ much in size. Suppose that broker 1 leads partition 9, whose groups commit ten times per second. Broker 2 is next in the list, but its cleaner thread died 100 days ago:
 
 # %%
 replicas = {1: 50_000, 2: 86_400_000, 3: 50_000}
@@ -121,11 +123,11 @@ for broker, count in replicas.items():
     print(f"broker {broker}: {count:>10,} records, {count / 400_000:5.1f} s to load")
 
 # %% [markdown]
-# Tonight, broker 1 must be restarted, and its groups should wait as little as possible. *Predict*: what do you do first? Write the letter in quotes.
+# Tonight, you must restart broker 1, but its groups should hardly wait. *Predict*: what do you do first? Write the letter in quotes.
 #
-# - **A**: Restart broker 1 now, because its replica is short.
+# - **A**: Restart broker 1 now, because its replica is small.
 # - **B**: Restart broker 2, which starts a new cleaner thread there, and then restart broker 1.
-# - **C**: Restart nothing yet. Start a new cleaner thread on broker 2, and wait until its replica is short.
+# - **C**: Restart nothing yet. Start a new cleaner thread on broker 2, and wait until its replica is small.
 
 # %%
 # prediction
@@ -139,13 +141,13 @@ course.reveal("first_step", first_step, "C")
 #
 # After A, broker 2 takes over partition 9, and the groups of this partition wait for 216 seconds.
 #
-# After B, broker 2 has a new cleaner thread, but its replica of partition 9 is still long when broker 1 stops, so the groups wait as after A. There is a second problem. Each partition has a *preferred leader*, the first broker of its replica list. Within five minutes after this broker returns, Kafka makes it the leader again (`auto.leader.rebalance.enable`). So broker 2 gets such partitions back, and loads their long replicas.
+# After B, broker 2 has a new cleaner thread, but its replica of partition 9 is still large when broker 1 stops, so the groups wait as after A. The restart of broker 2 does harm, too: broker 2 is the preferred leader of other partitions. Within five minutes, it leads them again, and has to load its large replicas of them.
 #
-# C needs no restart, so the leaders do not change while broker 2 cleans.
+# C needs no restart, so no leader changes while broker 2 cleans.
 #
 # </details>
 #
-# So before you restart a broker, look for long replicas on the **other** brokers (`kafka-log-dirs.sh`, lesson 10), because they take over. The [runbook](../docs/operator.md#a-cleaner-has-stopped) has the steps for a cleaner that has stopped.
+# So before you restart a broker, look for large replicas on the **other** brokers (`kafka-log-dirs.sh`, lesson 10), because they take over.
 
 # %% [markdown]
 # ## Exercise: seconds, on paper
@@ -171,15 +173,15 @@ course.check("seconds_to_load", seconds_to_load)
 # %% [markdown]
 # ## A record that cannot be read
 #
-# A load can also fail. A broker skips a record of an unknown *type*, because such a record belongs to a feature that this broker does not have. But a record of a known type may matter: without this record, the broker could answer with an outdated position. So a record of a known type that the broker cannot read stops the load (lesson 01, "What stops a load"), even if a later record has the same key. In this log, made for a test, record 4 has value version 9, which no release has:
+# A load can also fail. A broker skips a record of an unknown *type*, which belongs to a feature that this broker does not have. But without a record of a known type, the broker could answer with an outdated position. So a record of a known type that the broker cannot read stops the load (lesson 01, "What stops a load"), even if a later record has the same key. In this test log, record 4 has value version 9, which no release has:
 
 # %%
 print(*course.read_crafted_lines("f-txn-after"), sep="\n")
 
 # %% [markdown]
-# So [the load fails](../docs/handbook/glossary.md#failed-load) at record 4. A coordinator of **4.x** then answers `NOT_COORDINATOR`, although its broker is the leader. This error sends the clients to look for another coordinator. FindCoordinator names the same broker again, so the clients keep asking, and read nothing new. That is a standstill, but no position is lost.
+# So [the load fails](../docs/handbook/glossary.md#failed-load) at record 4. A coordinator of **4.x** then answers `NOT_COORDINATOR`, although its broker is the leader. The clients look for another coordinator, but FindCoordinator names the same broker again. The clients keep asking, and read nothing new, but no position is lost.
 #
-# The failure is safe, but quiet in your program. `poll` raises no exception: a new consumer only receives no records. `commitSync` fails with a `TimeoutException` after 60 seconds.
+# The failure is quiet in your program. `poll` raises no exception: a new consumer only receives no records. `commitSync` fails with a `TimeoutException` after 60 seconds.
 
 # %% [markdown]
 # ## Exercise for later: which log loads?
@@ -203,11 +205,11 @@ course.check("which_log_loads", which_log_loads)
 # %% [markdown]
 # ## An incident: partition 9 does not load
 #
-# The consumers of `billing` and `fraud-check` read nothing. The log of their broker (4.3.1) has the line `Failed to load metadata from __consumer_offsets-9 … DefaultRecord(offset=45, …, value=0 bytes)`.
+# The consumers of `billing` and `fraud-check` read nothing. The `server.log` of their broker (4.3.1) has the line `Failed to load metadata from __consumer_offsets-9 … DefaultRecord(offset=45, …, value=0 bytes)`.
 #
-# A faulty program had written record 45. The running coordinator did not notice, because it does not read its log, and it wrote record 46. But since the next restart, each load fails at record 45. Waiting does not help: nothing removes record 45. The cleaner would need a newer record with the same key. Only the coordinator writes such records, and it writes nothing until it has loaded.
+# A faulty program had written record 45. The running coordinator did not notice, because it does not read its log, and it wrote record 46. But since the next restart, each load fails at record 45. Waiting does not help. The cleaner would remove record 45 after a newer record with the same key, but only the coordinator writes such a record, and it writes nothing until it has loaded.
 #
-# **Step 1: copy the folder**, so that nothing that you try can do harm. These are the last three records of our copy:
+# **Step 1: copy the folder**, so that nothing that you try can do harm. Our copy ends with these records:
 
 # %%
 folder = course.copy_failing_partition()
@@ -222,14 +224,14 @@ for line in course.read_lines(folder / "copy/__consumer_offsets-9")[-3:]:
 course.run_command("kafkagroups check copy/__consumer_offsets-9 --kafka 4.3.1", folder)
 
 # %% [markdown]
-# **Step 3: carry out the remedy.** `kafkagroups edit` writes a copy that ends before record 45. This shorter copy loses record 45 and all later records of **all** groups, here only record 46:
+# **Step 3: carry out the remedy.** No release loads the log, so `kafkagroups edit` writes a shorter copy that ends before record 45. It loses record 45 and all later records of **all** groups, here only record 46:
 
 # %%
 course.run_command("kafkagroups edit copy/__consumer_offsets-9 --out shorter/__consumer_offsets-9 --cut 45", folder)
 course.run_command("kafkagroups check shorter/__consumer_offsets-9 --kafka 4.3.1", folder)
 
 # %% [markdown]
-# **Step 4: prove it.** The shorter copy loads, but are its answers right? Without the records 45 and 46, the copy is the log of lesson 00, and we know how a broker answered from that log:
+# **Step 4: prove it.** The shorter copy loads, but are its answers right? It is now the log of lesson 00, and we know how a broker answered from that log:
 
 # %%
 groups = kg.load(folder / "shorter/__consumer_offsets-9")
@@ -241,18 +243,18 @@ for name in names:
 course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["offsets"][name] for name in names}, "4.3.1")
 
 # %% [markdown]
-# The [runbook](../docs/operator.md#1-a-partition-does-not-load) has the commands for what is left to do:
+# The rest is in the [runbook](../docs/operator.md#1-a-partition-does-not-load):
 #
-# - Bring the shorter copy back to the brokers.
+# - Stop the brokers of **all** replicas, because a running one would bring record 45 back. Replace their files by those of the shorter copy, and start the brokers.
 # - Set the lost offset of record 46 again.
-# - If the groups cannot wait: let them go on under new names, in another partition.
+# - If the groups cannot wait, let them go on under new names.
 
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# A load of 3.9 first only collects generations and offsets. It builds the groups **at the end** of the load, from what is then left. In the figure, nothing is left of two simple groups: the offset of `promo` was deleted, and the offset of `audit` belonged to an aborted transaction. So 3.9 does not have these groups after the load. But 4.x created each of them at the group's first record, and keeps it, Empty.
+# A load of 3.9 builds the groups only **at its end**, from the generations and offsets that are then left. In the figure, nothing is left of two simple groups: the offset of `promo` was deleted, and that of `audit` belonged to an aborted transaction. So 3.9 does not have these groups. But 4.x created them at their first records, and keeps them, Empty.
 #
-# After a failed load, a coordinator of 3.9 has no groups in memory either, but it treats the partition as loaded. In the log of "A record that cannot be read", the group `g` committed offset 1 of `t-0` (record 0), and the marker of this commit is there, too (record 1). Then record 4 stopped the load. *Predict*: what does 3.9 answer if a client of `g` asks for the offset of `t-0`? Write `"the offset"`, `"an error"` or `"nothing committed"`.
+# After a failed load, a coordinator of 3.9 has no groups in memory either, but it treats the partition as loaded. Take the test log from above again, whose record 4 stops the load. Record 0 is a commit of the group `g` for `t-0`, and record 1 its marker, so this commit counts. *Predict*: what does 3.9 answer if a client of `g` asks for the offset of `t-0`? Write `"the offset"`, `"an error"` or `"nothing committed"`.
 
 # %%
 # prediction
@@ -276,7 +278,7 @@ with course.fold("classic_answer", classic_answer):
 # | Is a position lost? | no | yes, the new commits overwrite it |
 # | The broker's log has | `Failed to load metadata from …` | `Error loading offsets from …`, the only sign |
 #
-# The figure shows both answers if you give its record 8 a value of zero bytes, which no load can read.
+# The figure shows both answers if you choose *a value of zero bytes* for record 8, because no load can read it.
 #
 # <details><summary>Rare cases and other versions</summary>
 #
@@ -284,16 +286,20 @@ with course.fold("classic_answer", classic_answer):
 #
 # After a change of the number of partitions (lesson 02), two partitions can have records of one group. A broker of 3.9 has one cache for all partitions, and keeps the group that it loaded first.
 #
-# The [handbook](../docs/handbook/tombstones.md) has one more difference, in logs that no broker writes.
-#
 # </details>
 
 # %% [markdown]
 # ## Check yourself
 #
-# <details><summary>When does each coordinator build the groups of a partition in a load?</summary>
+# <details><summary>Which part of a group does a failover lose, and why?</summary>
 #
-# In 4.x, at each record. In 3.9, at the end of the load.
+# A rebalance that has not ended, because a coordinator writes the record of a classic group only at its end. The members join again. The offsets and the members of the last finished rebalance are in the log.
+#
+# </details>
+#
+# <details><summary>A log has one commit of a group, and no record of the group itself. Does a load build the group?</summary>
+#
+# Yes, because one record of an offset is enough. 4.x creates the group at this record. 3.9 creates it at the end of the load, if the offset is still there.
 #
 # </details>
 #
@@ -308,7 +314,7 @@ with course.fold("classic_answer", classic_answer):
 # - The next broker reads the whole log of the partition, and the newest value of each key counts.
 # - The unfinished rebalance of a classic group is lost, and its members join again.
 # - A broker loads about 0.4 million records per second, one partition after the other.
-# - The next broker loads its own replica, so restart no other broker while one broker has long replicas.
+# - The next broker loads its own replica, so restart no other broker while one broker has large replicas.
 # - A load skips unknown record types, but stops at a record that cannot be read.
 
 # %% [markdown]
@@ -319,15 +325,15 @@ with course.fold("classic_answer", classic_answer):
 #
 # ## At 3 am
 #
-# After a failed load, do not move the leadership, because each replica has the bad record. PATH is a copy of the partition's folder.
+# After a failed load, do not move the leadership, because each replica has the bad record. PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition)); without access to the broker's disk, [`kafkagroups pull`](../docs/operator.md#with-pull) makes the copy with the rights of a client that may read the topic.
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
 # | `Failed to load metadata` (4.x) | `kafkagroups check PATH --kafka 4.3.1` | `check` names the record, the groups and the remedy. No position is lost | The [runbook](../docs/operator.md#1-a-partition-does-not-load) |
 # | `Error loading offsets` (3.9) | `kafkagroups check PATH --kafka 3.9.2` | The consumers of this partition's groups commit wrong positions | **Stop these consumers** at once. Then follow the [runbook](../docs/operator.md#1-a-partition-does-not-load) |
-# | Clients log `coordinator is loading` | `grep "Finished loading" server.log` on the new leaders | The lines name the loaded partitions. The others are still loading | Wait: a restart would begin the load again |
+# | Clients log `coordinator is loading` | `grep "Finished loading" server.log` on the new leaders (`kafka-topics.sh --describe`) | The lines name the loaded partitions. The others are still loading | Wait: a restart would begin the load again |
 # | Clients log `not the correct coordinator` for minutes | Metric `num-partitions` of `group-coordinator-metrics`, `state=failed` (4.x) | A metric above 0: a load has failed | The first row |
-# | A broker must be restarted | `kafka-log-dirs.sh` (lesson 10) | A broker with long replicas would load for a long time | The [runbook](../docs/operator.md#a-cleaner-has-stopped), before the restart |
+# | A broker must be restarted | `kafka-log-dirs.sh` (lesson 10) | If **another** broker has large replicas, groups would wait for its load | First the [runbook](../docs/operator.md#a-cleaner-has-stopped), then the restart |
 #
 # <details><summary>In Kafka</summary>
 #
@@ -342,6 +348,6 @@ with course.fold("classic_answer", classic_answer):
 #
 # ## What we left out, and why
 #
-# How a partition gets another leader. The [glossary](../docs/handbook/glossary.md) explains all terms.
+# How Kafka elects a leader. The [glossary](../docs/handbook/glossary.md) explains all terms.
 #
 # **Next:** [12 · Loading at scale](12_loading_at_scale.ipynb): when one process is enough to load the topic, and what Spark adds.

@@ -12,7 +12,7 @@
 # ![A broker loads three partitions in turn, one program loads whole partitions in parallel, and another one loads parts and merges the results.](pictures/12.svg)
 
 # %% [markdown]
-# Not only brokers load `__consumer_offsets`. A monitor, an audit, or a test of the next failover is a program that reads the same logs, often those of many clusters. This lesson is for people who write or run such a program. Do they need one process, all cores of a machine, or many machines with Spark?
+# Not only brokers load `__consumer_offsets`. A monitor, an audit, or a test of the next failover is a program that reads the same logs, often those of many clusters. This lesson is for people who write or run such a program; for others, the first table is enough. Does the program need one process, all processor cores of a machine, or Apache Spark, which runs a job on many machines?
 #
 # ## When one process is enough
 #
@@ -24,13 +24,11 @@
 # | one huge partition | `kafkagroups load PATH` | The largest partition is the limit, for Spark too. |
 # | the same log every minute | `kafkagroups load PATH --snapshot STATE` | It reads only the new records. |
 # | logs too large for one machine, or tables in Spark that you want to join with the offsets | Spark | Many machines read at the same time. |
-#
-# The sections below prove these rows.
 
 # %% [markdown]
 # ## How long does a broker load?
 #
-# We generate a topic with a thousand groups, some of which commit much more often than others. From the 0.4 million records per second of lesson 11, we compute how long a broker needs:
+# We generate a topic with a thousand groups, some of which commit much more often than others. A broker loads 0.4 million records per second (lesson 11), so we can compute how long it needs:
 
 # %%
 import kafkagroups as kg
@@ -90,12 +88,12 @@ print("small partition:", len(found), "offsets by the loop,", count_offsets(kg.l
 print("whole topic:    ", count_offsets(groups), "offsets by kg.load,", written["live_offsets"], "were generated")
 
 # %% [markdown]
-# The loop in Python and the dump tool are slower than a broker. But with the native engine, one thread of `kg.load` loads the whole topic faster than a broker loads partition 32 alone. So `kafkagroups check` can test the failover of a cluster in seconds, on a copy of its logs.
+# The loop in Python and the dump tool are slower than a broker. But with the native engine, `kg.load` is about ten times as fast as a broker. So `kafkagroups check` can test the failover of a cluster in seconds, on a copy of its logs.
 
 # %% [markdown]
 # ## Continue where the last load ended
 #
-# A monitor loads the same log every minute, but few records are new. So it can save the records that still count, and the offset at which to continue. This is a [*saved load*](../docs/handbook/glossary.md#saved-load) (`kafkagroups load PATH --snapshot STATE`). Below, `yesterday` is the topic without the newest segment of each partition:
+# A monitor loads the same log every minute, but few records are new. So it can save the records that still count, and the offset at which to continue. This is a [*saved load*](../docs/handbook/glossary.md#saved-load) (`kafkagroups load PATH --snapshot STATE`; STATE is a folder). Below, `yesterday` is the topic without the newest segment of each partition:
 
 # %%
 from kafkagroups.loading import snapshots  # `Snapshot`: a saved load, not the snapshot of lesson 04
@@ -115,7 +113,7 @@ print("offsets:", count_offsets(groups), "by a full load,", count_offsets(after.
 # %% [markdown]
 # ## Whole partitions at the same time
 #
-# The first load of a log must still read everything, and so far it used one thread. Can more cores make it faster? A group lives in one partition (lesson 02), so each core can load whole partitions, and nothing has to be merged. But one core must load the largest partition alone.
+# The first load of a log must still read everything. Can more cores make it faster? A group lives in one partition (lesson 02), so each core can load whole partitions, and nothing has to be merged. But one core must load the largest partition alone.
 #
 # In our topic, partition 32 has 144,504 of the million records. *Predict*: how many times faster than one core can 50 cores be, at most? Round to a whole number.
 
@@ -133,7 +131,7 @@ course.reveal("times_faster", times_faster, round(total / records[largest]))
 #
 # </details>
 #
-# In practice, the gain is smaller: the cores share the memory and the disk of one machine. With ten million records, two cores needed two thirds of the time of one core.
+# In practice, the gain is smaller, because the cores share memory and disk. With ten million records, two cores needed two thirds of the time of one core.
 
 # %% [markdown]
 # ## Why nobody divides a partition
@@ -146,7 +144,7 @@ print(*mailer, sep="\n")
 print("offsets at the end:", reduce(apply_line, mailer, {}))
 
 # %% [markdown]
-# Core 1 reads the lines 0 to 4, and core 2 the lines 5 to 9. Each core begins with an empty dictionary. At the end, the entries of dictionary 2 are copied into dictionary 1.
+# Core 1 reads the lines 0 to 4, and core 2 the lines 5 to 9, each with an empty dictionary. At the end, dictionary 2 is copied into dictionary 1.
 #
 # *Predict*: how many offsets does `mailer` have then?
 
@@ -166,20 +164,18 @@ course.reveal("offsets_of_mailer", offsets_of_mailer, len(first | second))
 #
 # </details>
 #
-# A correct merge is possible, but the result of each part must then contain more than offsets:
+# A correct merge is possible, if the result of each part also contains:
 #
 # - its tombstones, because they may delete an offset of an earlier part
 # - the position of each line, because the later line of a key wins
 # - its pending offsets, because their marker may be in a later part
 #
-# This costs more than it saves. We divided a log with ten million records into 13 parts. When the parts had been read, nearly seven million lines were left for one process to merge, because most keys occur in many parts. Everything together took **nearly five times as long** as reading the log in one piece.
-#
-# So **the largest partition is the limit**, also for many machines.
+# This costs more than it saves. We divided a log with ten million records into 13 parts. Each part keeps one line for each of its keys, and most keys occur in many parts. So one process had to merge nearly seven million lines, and everything together took **nearly five times as long** as reading the log in one piece. The **largest partition is the limit**, also for many machines.
 
 # %% [markdown]
 # ## What Spark adds
 #
-# Apache Spark divides a job into *tasks*, and runs them on many machines. With this package, each task loads whole partitions. Here, Spark has two cores of your machine, and loads our topic twice. (The format `noop` throws the rows away, so the cell measures only the load.)
+# Spark divides a job into *tasks*, and runs them on many machines. With this package, each task loads whole partitions. Here, Spark has two cores of your machine, and loads our topic twice. (The format `noop` throws the rows away, so the cell measures only the load.)
 
 # %% tags=["java"]
 from kafkagroups import spark as kgs
@@ -201,7 +197,7 @@ race
 #
 # ## What Spark costs
 #
-# Spark costs time before it reads the first record: it starts Java, and the first job also starts Python in the tasks, which is why the first job in the chart is slower than the second. One process starts at once. So Spark is faster only for a log that is so long that the seconds of its start no longer matter.
+# Before Spark reads a record, it must start Java. The first job must also start Python in each task, so it is slower than the second job in the chart. One process starts at once. So Spark is faster only for a log that is so long that the seconds of its start no longer matter.
 #
 # ## Exercise: how long is long enough? On paper
 #
@@ -273,7 +269,7 @@ course.check("merge", merge)
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# A broker of 3.9 loads as fast as one of 4.x. Whole partitions and saved loads work for its logs, too.
+# Whole partitions and saved loads work for the logs of 3.9, too.
 #
 # ## In five lines
 #
@@ -286,16 +282,16 @@ course.check("merge", merge)
 # %% [markdown]
 # ## For your consumer
 #
-# Commit once per poll, or every few seconds. A commit after each message makes the log longer for every broker and program that loads it.
+# Commit once per poll, or every few seconds. A commit after each message makes every load longer.
 #
 # ## At 3 am
 #
-# PATH is a copy of a partition's folder, or of several of them.
+# PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition)); without access to the broker's disk, [`kafkagroups pull`](../docs/operator.md#with-pull) makes the copy with the rights of a client that may read the topic.
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
 # | A monitor's values are minutes old | `kafkagroups stats PATH --by partition --top 5` | The largest partition decides how long the monitor loads | Use a saved load: `kafkagroups load PATH --snapshot STATE` |
-# | One partition is much larger than the others | `kafkagroups stats PATH --by group --top 5` | The output names the groups with the most records | Let these groups commit less often |
+# | One partition is much larger than the others | `kafkagroups stats PATH --by group --top 5` | The output names the groups with the most records | Let these groups commit less often. If only this replica is large: lesson 10 |
 #
 # <details><summary>Logs in an object store</summary>
 #

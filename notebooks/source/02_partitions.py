@@ -32,7 +32,7 @@ for group in sorted(shop, key=kg.partition_for):
     print(f"partition {kg.partition_for(group):>2}  {group}")
 
 # %% [markdown]
-# Why not several partitions for a busy group? The state of a group is the result of all its records, in order (lesson 01). Kafka keeps an order only within one partition, so with two partitions nobody could say which of two commits is newer.
+# Why not several partitions for a busy group? Kafka keeps an order only within one partition, so with two partitions, nobody could say which of two commits is newer.
 #
 # ## The coordinator of a group
 #

@@ -16,7 +16,7 @@
 #
 # 1. The order: the coordinator **appends** a record to the log, **waits** for the replicas, **shows** the new offset to clients that fetch it, and **answers** `NONE` (no error).
 # 2. The offsets of one request are in **one batch**, so they are stored together or not at all.
-# 3. If two commits set the offset of `orders-0`, the commit whose record is **later in the log** wins.
+# 3. Of two commits of `orders-0`, the one whose record is **later in the log** wins.
 # 4. After an error, a commit **may still be stored**.
 #
 # A [*replica*](../docs/handbook/glossary.md#replica) is a copy of a partition on another broker. If it keeps up with the leader, it is [*in sync*](../docs/handbook/glossary.md#in-sync) and may become the next leader. A *fetch* in this course is the fetch of an offset, never of records.
@@ -39,7 +39,7 @@ appended = sum(batch.count for batch in log.read(broker.manager.partition_for("d
 print(f"records in the log: {appended}; the client's answer: {answer}")
 
 # %% [markdown]
-# The record is in the log, but the client has no answer, because a crash could still lose the record. From its append to its answer, a commit is [*in flight*](../docs/handbook/glossary.md#in-flight).
+# The record is in the log, but the client has no answer, because a crash could still lose it. From its append to its answer, a commit is [*in flight*](../docs/handbook/glossary.md#in-flight).
 #
 # The coordinator now has two states in memory:
 #
@@ -145,7 +145,7 @@ with course.fold("this_and_next", this_and_next, (this_broker, next_broker)):
 #
 # In both cases, the client gets the same error, `COORDINATOR_NOT_AVAILABLE`, so it does not know whether the commit is stored. It can find out in two ways:
 #
-# - **Commit again**, as `commitSync` does. When this commit gets `NONE`, all replicas in sync have its record, which is later in the log than the first one.
+# - **Commit again**, as `commitSync` does. When this commit gets `NONE`, all replicas in sync have its record, and it is later in the log than the first one.
 # - **Fetch the offset** with `consumer.committed(partitions)`. The coordinator of 4.x lets this fetch wait until the replicas have confirmed its log (lesson 05), so 6 means that the commit is stored, and 5 that it is not. If the fetch times out, too, you still do not know.
 
 # %% [markdown]
@@ -175,7 +175,7 @@ with course.fold("this_and_next", this_and_next, (this_broker, next_broker)):
 # | `NOT_COORDINATOR` | Another broker can store the commit: find the new coordinator, and commit again. | the same | the same |
 # | `UNKNOWN_SERVER_ERROR` | No broker will store the commit: repeating does not help. | throws `KafkaException` at once | `KafkaException` |
 #
-# After `COORDINATOR_NOT_AVAILABLE` or `NOT_COORDINATOR`, your program may go on, because its next commit replaces the failed commit. Until then, a crash or a rebalance can repeat records. After a `KafkaException`, first find the cause: the next commit can fail, too.
+# After the first two answers, your program may go on, because its next commit replaces the failed one. Until then, a crash or a rebalance can repeat records. After a `KafkaException`, first find the cause: the next commit can fail, too.
 
 # %% [markdown]
 # ## Exercise: what is left after a crash
@@ -321,7 +321,7 @@ course.compare_brokers(commit_after_a_timeout, holds_answers=True)
 #
 # | | 4.x | 3.9 |
 # |---|---|---|
-# | the client of a commit that times out gets | `COORDINATOR_NOT_AVAILABLE` | `REQUEST_TIMED_OUT` (a Java consumer treats both alike) |
+# | the client of a commit that times out gets | `COORDINATOR_NOT_AVAILABLE` | `REQUEST_TIMED_OUT` |
 # | the client of a batch that is too large gets | `UNKNOWN_SERVER_ERROR` | `INVALID_COMMIT_OFFSET_SIZE` |
 #
 # <details><summary>The map of commits in flight, and a commit that is answered NONE but not shown</summary>

@@ -7,20 +7,20 @@
 # |---|---|---|
 # | check your set-up; solve an exercise; say what a committed offset means; find the partition of any group; choose your path | {{minutes}} + 10 for later | no |
 #
-# **Which Kafka:** 4.x, with the files and answers of a real 4.3.1 broker. Everything in this lesson is also true for 3.9.
+# **Which Kafka:** this lesson is true for 4.x and 3.9. Its files and answers are from a real 4.3.1 broker.
 #
 # ![A consumer commits offset 17, a broker appends it to __consumer_offsets and dies, and another broker reads the topic and answers 17 again.](pictures/00.svg)
 
 # %% [markdown]
 # ## The problem
 #
-# Kafka stores streams of records, and programs called consumers read them in order. A consumer that crashes must continue where it stopped, so its position has to live outside the consumer. Kafka itself stores the positions. But the server that stores the positions can crash, too, so who remembers them?
+# Kafka stores streams of records, and programs called consumers read them in order. A consumer that crashes must continue where it stopped, so its position has to live outside of it. Kafka itself stores the positions. But the server that stores them can crash, too, so who remembers them then?
 #
-# This course shows the bytes that Kafka stores for a position, and the rules by which Kafka answers when a consumer asks for its position. With both, you can predict the answer after a crash, explain why a position went back, and restore lost positions.
+# This course shows the bytes that Kafka stores for a position, and the rules by which it answers. With both, you can predict the answer after a crash, explain why a position went back, and restore lost positions.
 #
 # ## Is your set-up right?
 #
-# This page is a notebook. Click the next cell and press **Shift + Enter** to run it. You can skip most code, but not the output; where a cell only plays a story, its code is folded, and a click on the three dots opens it. Each line must say `ok`. Any other line tells you how to repair a problem.
+# This page is a notebook. Click the next cell and press **Shift + Enter** to run it. Each line must say `ok`; any other line tells you how to repair a problem. In all lessons, you can skip most code, but not the output. Where a cell only plays a story, its code is folded.
 
 # %%
 from kafkagroups.cli import doctor
@@ -33,7 +33,7 @@ for check in doctor.run_checks():
 # %% [markdown]
 # ## Your first look inside
 #
-# Kafka keeps all positions in one place, `__consumer_offsets`. This is one record from there, as a real Kafka server wrote it:
+# Kafka keeps all positions in one place, `__consumer_offsets`. This is a record from there:
 
 # %%
 import kafkagroups as kg
@@ -48,27 +48,27 @@ print("partition", record.key.partition)
 print("offset   ", record.value.offset)
 
 # %% [markdown]
-# You have decoded your first commit: the group `billing` continues at offset 42 in partition 2 of the topic `orders`.
+# Your first commit: the group `billing` continues at offset 42 in partition 2 of the topic `orders`.
 #
 # ## What Kafka stores
 #
-# A [**record**](../docs/handbook/glossary.md#record) is one message, with a key and a value. Records are collected in [**topics**](../docs/handbook/glossary.md#topic), for example `orders`. Because one machine may be too small for a topic, the topic is divided into numbered [**partitions**](../docs/handbook/glossary.md#partition); `orders-0` is partition 0 of `orders`. The partitions are stored on [**brokers**](../docs/handbook/glossary.md#broker), the servers of Kafka, and several brokers form a [**cluster**](../docs/handbook/glossary.md#cluster).
+# A [**record**](../docs/handbook/glossary.md#record) is one message, with a key and a value. Records are collected in [**topics**](../docs/handbook/glossary.md#topic), for example `orders`. Because one machine may be too small for a topic, the topic is divided into numbered [**partitions**](../docs/handbook/glossary.md#partition); `orders-0` is partition 0 of `orders`. The partitions are stored on [**brokers**](../docs/handbook/glossary.md#broker), the servers of Kafka, and several brokers form a [**cluster**](../docs/handbook/glossary.md#cluster). A program that sends requests to brokers is a *client*.
 #
 # A partition is a list, its [**log**](../docs/handbook/glossary.md#log). New records are only [appended](../docs/handbook/glossary.md#append), at the end, so the place of a record never changes. The number of this place is the record's [**offset**](../docs/handbook/glossary.md#offset); the first record has the offset 0.
 
 # %% [markdown]
 # ## Who reads it
 #
-# If one **consumer** is too slow for a topic, several can share the work. They are the [**members**](../docs/handbook/glossary.md#member) of a [**consumer group**](../docs/handbook/glossary.md#consumer-group), which has a name, its [**group id**](../docs/handbook/glossary.md#group-id). The partitions are divided among the members, so that each partition has one reader.
+# A **consumer** is a client that reads records. If one consumer is too slow for a topic, several can share the work. They are the [**members**](../docs/handbook/glossary.md#member) of a [**consumer group**](../docs/handbook/glossary.md#consumer-group), which has a name, its [**group id**](../docs/handbook/glossary.md#group-id). The partitions are divided among the members, so that each partition has one reader.
 #
-# Now and then, a consumer tells a broker how far it has read a partition. This request is a [**commit**](../docs/handbook/glossary.md#commit), and the position that the broker stores is the [committed offset](../docs/handbook/glossary.md#committed-offset): the offset of the **next** record to read. The committed offset belongs to the group, not to the consumer, because another member may have to continue.
+# Now and then, a consumer tells a broker how far it has read. This request is a [**commit**](../docs/handbook/glossary.md#commit), and the broker stores the [committed offset](../docs/handbook/glossary.md#committed-offset): the offset of the **next** record to read. It belongs to the group, not to the consumer, because another member may have to continue.
 #
 # If a broker stops, another broker takes over its work. The committed offsets must survive this [**failover**](../docs/handbook/glossary.md#failover).
 
 # %% [markdown]
 # ## How an exercise works
 #
-# Lessons 00 to 13 have three exercises each. One of the three is *for later*: no lesson needs it. Replace `...` by your answer, run the cell, and run the check after it. The check prints one line: **✓** right, **✗** wrong, **!** your code failed or did not end, **·** not attempted.
+# Lessons 00 to 13 have three exercises each. The one that is marked *for later* is optional, and no later lesson builds on it. Replace `...` by your answer, and run this cell and the check after it. The check prints **✓** right, **✗** wrong, **!** your code failed or did not end, or **·** not attempted.
 #
 # A consumer has read the records 0 to 16 of a partition. Which offset does it commit?
 
@@ -86,7 +86,7 @@ course.check("next_record", next_record)
 # %% [markdown]
 # ## A consumer in ten lines
 #
-# This is pseudo-code, with the names of Kafka's Java client, as in all lessons:
+# This is pseudo-code, with the names of Kafka's Java client:
 #
 # ```
 #  1  def on_partitions_revoked(partitions):
@@ -103,18 +103,18 @@ course.check("next_record", next_record)
 #
 # The lines run in this order:
 #
-# - **Line 4** names the group, and switches off *auto commit*, because line 10 commits.
+# - **Line 4** names the group. It also switches off *auto commit* (explained below), because line 10 commits.
 # - **Line 5** makes the consumer a member of the group, so the consumer gets a share of the partitions of `orders`.
 # - **Line 7**: `poll` returns the next records of these partitions.
-# - **Line 10** commits the position after these records. `commitAsync` does not wait for the answer; `commitSync` does.
-# - **Lines 1 and 2** are the function that line 5 passes to `subscribe`. When a consumer joins, for example, the partitions are divided again, in a [*rebalance*](../docs/handbook/glossary.md#rebalance). Then `poll` calls this function, which commits the position before the consumer gives up its partitions. So the next reader continues exactly there.
+# - **Line 10** commits the position after these records. `commitAsync` does not wait for the answer; `commitSync` does. (Python's `confluent-kafka` has `commit(asynchronous=False)`.)
+# - **Lines 1 and 2** are the function that line 5 passes to `subscribe`. When another consumer joins, for example, the group divides its partitions again, which is called a [*rebalance*](../docs/handbook/glossary.md#rebalance). Before this consumer gives up partitions, its `poll` calls the function, which commits the position, so that the next reader continues exactly there.
 
 # %% [markdown]
 # ## Read but not committed
 #
 # The commit is all that a broker stores about your progress. The broker does not know which records you have received or finished. So if a consumer dies, another member continues at the committed offset, and receives every record from there on, also those that were read but not committed.
 #
-# What is repeated or lost depends on the order of two steps. If you process first and commit afterwards, as in lines 9 and 10, a crash in between repeats records: each is processed *at least once*. If you commit first, a crash in between skips records: each is processed *at most once*.
+# If you process first and commit afterwards, as in lines 9 and 10, a crash in between repeats records: each is processed *at least once*. If you commit first, a crash in between skips records: each is processed *at most once*.
 #
 # ## Auto commit
 #
@@ -126,7 +126,7 @@ course.check("next_record", next_record)
 #  poll()       commits 17, and returns the records from 17 on
 # ```
 #
-# With the second `poll`, your program says that the records of the first `poll` are done. This is true if your loop processes all records before it calls `poll` again. If the loop hands them to another thread, 17 may be committed while that thread still works, and a crash then skips the rest. Such a program needs `enable.auto.commit=false`, and commits an offset only when all records before it are done.
+# The second `poll` commits 17, as if the records 0 to 16 were done. They are done if your loop processes all records before it calls `poll` again. But if the loop hands the records to a second thread, `poll` can commit 17 before this thread is done, and after a crash, the remaining records are skipped. Such a program must switch off auto commit, and commit an offset only when all records before it are done.
 
 # %% [markdown]
 # ## Exercise: three crashes
@@ -150,18 +150,18 @@ course.check("processed_twice", processed_twice)
 # %% [markdown]
 # ## Why a topic?
 #
-# At first, consumers stored their offsets in ZooKeeper, a separate service that is slow for frequent small writes. But consumers commit every few seconds, and Kafka is built for such writes.
+# At first, consumers stored their offsets in ZooKeeper, a separate service that is slow for frequent small writes. But consumers commit every few seconds, and Kafka is built for such writes. So Kafka 0.8.2 moved the offsets into a topic of its own, `__consumer_offsets`.
 #
-# So Kafka 0.8.2 moved the offsets into a topic of its own, `__consumer_offsets`. The topic is *internal*: the brokers create it and write to it. The topic is also [*compacted*](../docs/handbook/glossary.md#compaction): brokers remove a record if a newer record has the same key (here the group, the topic and the partition). So the topic stays small although groups commit all day (lesson 10).
+# This topic is *internal*: the brokers create it and write to it. Because it is also [*compacted*](../docs/handbook/glossary.md#compaction), brokers remove a record if a newer record has the same key (here the group, the topic and the partition). So the topic stays small although groups commit all day (lesson 10).
 #
-# A commit is a record, so it has an offset of its own in this log. The committed offset is another number, inside the record.
+# A commit is a record, so it has an offset of its own. The committed offset is another number, inside the record.
 
 # %% [markdown]
 # ## Where a group lives
 #
 # The topic `__consumer_offsets` has 50 partitions, and all records about a group are in **one** of them. The group's name decides in which partition. The lessons follow the groups of a small shop, Harbour Coffee.
 #
-# The next question is a *prediction*. Replace the `...` by what you expect, and run both cells.
+# The next question is a *prediction*: replace the `...` by what you expect, and run both cells.
 #
 # *Predict*: in how many different partitions do the shop's groups `billing`, `shipping`, `dashboard`, `fraud-check` and `mailer` live?
 
@@ -204,18 +204,14 @@ course.check("home_of_promo", home_of_promo)
 # %% [markdown]
 # ## Two coordinators
 #
-# The code that manages groups in a broker has two versions: the [*classic coordinator*](../docs/handbook/glossary.md#classic-coordinator), up to 3.9, and the [*new coordinator*](../docs/handbook/glossary.md#new-coordinator), since 4.0. The lessons teach the new coordinator. Near the end of a lesson, "Where 3.9 differs" is about the classic coordinator.
+# The code that manages groups has two versions: the [*classic coordinator*](../docs/handbook/glossary.md#classic-coordinator), up to 3.9, and the [*new coordinator*](../docs/handbook/glossary.md#new-coordinator), since 4.0. The lessons teach the new one, and you can skip "Where 3.9 differs" if you run only 4.x.
 #
-# Groups, too, have types. `billing` and the other groups above are *classic groups*, which both coordinators manage. Groups of the newer types (lesson 13) need the new coordinator.
-#
-# The notebooks do not run Kafka, but a *model* of each coordinator: a Python program with the same rules.
+# The notebooks run a *model* of each coordinator, a Python program with the same rules.
 
 # %% [markdown]
 # ## The same bytes, the same answers
 #
-# One night, the shop's brokers were killed, and this course has the files from their disks. From these files, `kg.load` rebuilds all groups, as a broker does when it starts.
-#
-# In the table, a `Stable` group has members. An `Empty` group has no members, but can have offsets. `mailer` is missing, because it was deleted (lesson 01).
+# One night, the shop's brokers were killed. From the files on their disks, `kg.load` rebuilds all groups, as a broker does when it starts; `coordinator="new"` names the rules. A `Stable` group has members. An `Empty` group has no members, but can have offsets. `mailer` is missing, because it was deleted (lesson 01).
 
 # %%
 groups = kg.load(course.find_data("harbour/4.3.1"), coordinator="new")
@@ -226,7 +222,7 @@ for name in sorted(groups):
     print(f"{name:<12} {group.state.value:<7} {len(group.members):>7} {len(group.offsets):>8}")
 
 # %% [markdown]
-# A real 4.3.1 broker was started on the same files, and a client asked it for all offsets. The next cell prints the broker's answers about two groups. The ✓ at the end means that the offsets of *all* groups agree with those of `kg.load`:
+# A real 4.3.1 broker was started on the same files. The next cell prints its answers about two groups. The ✓ means that the offsets of *all* groups agree with those of `kg.load`:
 
 # %%
 answered = course.read_answers("harbour/4.3.1")["offsets"]
@@ -241,7 +237,7 @@ course.compare_with_broker(ours, answered, "4.3.1")
 # %% [markdown]
 # ## Your progress
 #
-# A file next to the lessons stores which checks have passed. `course.reset()` deletes this file.
+# `course.reset()` forgets which checks have passed.
 
 # %%
 course.progress()
@@ -272,7 +268,7 @@ course.progress()
 # | [13 · The new protocols](13_the_new_protocols.ipynb) | What do consumer, share and streams groups record? |
 # | [14 · Forensics](14_forensics.ipynb) | Ten incidents: what does the log say? |
 #
-# Each lesson has a solved notebook, for example [solutions/01](solutions/01_records.ipynb).
+# Each lesson has a [solved notebook](solutions/01_records.ipynb).
 
 # %% [markdown]
 # ## Check yourself
@@ -287,7 +283,7 @@ course.progress()
 #
 # - A commit becomes a record in the topic `__consumer_offsets`.
 # - The committed offset is the offset of the next record to read.
-# - A broker knows only commits, so records that were read but not committed are read again after a crash.
+# - A broker knows only commits, so records that were read but not committed are read again.
 # - All records of a group are in one partition; the group's name decides which.
 # - After a crash, the next broker reads this partition and has the same groups again.
 
@@ -296,17 +292,25 @@ course.progress()
 #
 # - Process first and commit afterwards if you would rather repeat records than lose them.
 # - With auto commit, finish the records of one `poll` before you call `poll` again.
-# - If your results are Kafka records, too, a *transaction* stores them together with the offsets, so nothing counts twice (lesson 08). If your results go to a database, make the processing *idempotent*: processing a record twice has the same effect as processing it once.
+# - If your results are Kafka records, too, a *transaction* stores them together with the offsets (lesson 08). If they go to a database, make the processing *idempotent*: processing a record twice has the same effect as once.
 
 # %% [markdown]
 # ## At 3 am
 #
-# `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing` shows the committed offsets of a group. The column LAG says how many records the group is behind.
+# `kafka-consumer-groups.sh` is in the folder `bin` of each Kafka download; run it on any machine that reaches your brokers. On a cluster with TLS or SASL, it needs `--command-config FILE`, a file of client settings.
 #
-# The command `kafkagroups` of this course runs on your own machine. It reads a **copy** of a broker's files, so it can do no harm. The lessons call this copy PATH: for example, `kafkagroups load PATH` lists the groups and offsets that the next broker would have. [The runbook](../docs/operator.md#how-to-copy-a-partition) shows how to copy the files while the brokers run, and leads [from each symptom](../docs/operator.md#symptoms) to a command.
+# ```
+# kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing
+# ```
+#
+# This shows the committed offset of each partition (`-`: nothing is committed). LAG says how many records the group is behind; a LAG that keeps growing is a problem.
+#
+# The command `kafkagroups` of this course (`pip install .` in its folder) runs on your own machine, and reads a **copy** of a broker's files, so it can do no harm. PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition)). Without access to the broker's disk, `kafkagroups pull` makes one, as a client that may read `__consumer_offsets`. For example, `kafkagroups load PATH` lists the groups and offsets that the next broker would have.
+#
+# [The runbook](../docs/operator.md#symptoms) leads from each symptom to a command.
 #
 # ## What we left out, and why
 #
-# How brokers copy partitions. The [glossary](../docs/handbook/glossary.md) explains all terms. Some words have [several meanings](../docs/terms.md#words-with-several-meanings).
+# How brokers copy partitions. The [glossary](../docs/handbook/glossary.md) explains all terms.
 #
 # **Next:** [01 · Records](01_records.ipynb): the bytes of a commit and of a group.

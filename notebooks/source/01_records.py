@@ -7,12 +7,12 @@
 # |---|---|---|
 # | read a commit byte by byte; say what a group record contains; recognise a tombstone; say which records a broker refuses | {{minutes}} + 10 for later | no |
 #
-# **Which Kafka:** records that a 4.3.1 broker wrote. 3.9 writes the same records; only the value of a commit has an older layout.
+# **Which Kafka:** 4.x and 3.9. The records are from a 4.3.1 broker; 3.9 writes the value of a commit in an older layout.
 #
 # ![A key has type, group, topic and partition. A value has version, offset and more. A record without a value is a tombstone.](pictures/01.svg)
 
 # %% [markdown]
-# After an upgrade to Kafka 4.1, some monitors showed no groups any more. And a single bad record in `__consumer_offsets` can make a broker refuse requests about many groups. The bytes of a record explain both problems. Four things to hold on to:
+# After an upgrade to Kafka 4.1, some monitoring tools showed no groups any more. And a single bad record can make a broker refuse requests about many groups. The bytes of a record explain both. Four things to hold on to:
 #
 # 1. Each record has a [**key**](../docs/handbook/glossary.md#key), which says what the record is about, and a [**value**](../docs/handbook/glossary.md#value), the current data about it. If several records have the same key, only the newest record counts, which is the last one in the log. (Transactions are an exception: lesson 08.)
 # 2. A record without a value is a [**tombstone**](../docs/handbook/glossary.md#tombstone): it deletes its key.
@@ -22,7 +22,7 @@
 # %% [markdown]
 # ## A commit in hex
 #
-# The group `billing` committed its position in the topic `orders`, and a 4.3.1 broker wrote this record. Each line shows a position, 16 bytes, and these bytes as text:
+# This is a commit of the group `billing` for the topic `orders`. Each line shows a position, 16 bytes, and these bytes as text:
 
 # %%
 import kafkagroups as kg
@@ -39,7 +39,7 @@ course.hexdump(value)
 # %% [markdown]
 # ## Each byte has a name
 #
-# Where is the committed offset? The bytes contain no field names, so you count from the left, as a broker does. The key has the record type (`00 01`), the group, the topic and the partition. These are the fields of the value:
+# The bytes contain no field names, so you count from the left, as a broker does. The key has the record type (`00 01`), the group, the topic and the partition. These are the fields of the value:
 #
 # | from byte | length | field | in this record |
 # |---|---|---|---|
@@ -51,21 +51,27 @@ course.hexdump(value)
 # | 29 | 19 | tagged fields | the topic id |
 #
 # - **Numbers** are *big-endian*: the high byte comes first. Hex 23 is 2 · 16 + 3 = 35.
-# - **Metadata** is a text that a client may store with its offset. Before the text stands its length plus one, so `07` means six bytes. `00` means that there is no text (null). This number is a *uvarint*: numbers up to 127 take one byte, and larger ones more (lesson 03).
-# - A partition's [**leader**](../docs/handbook/glossary.md#leader-of-a-partition) is the broker that accepts its writes. Each new leader raises the partition's [**leader epoch**](../docs/handbook/glossary.md#leader-epoch). The leader epoch in this record belongs to `orders-0`, the partition that the group reads (lesson 05).
-# - **Tagged fields** are optional fields at the end. Here `01` says that there is one such field, `00` is its number (the tag), and `10` is its length, 16 bytes. Tag 0 is the id of the topic: a topic that is deleted and created again has the same name, but another id.
+# - **Metadata** is a text that a client may store with its offset. The byte before the text is the length plus one: `07` announces six bytes of text, and `00` means that there is no text (null). It is a *uvarint*: up to 127, it takes one byte (lesson 03).
+# - **Leader epoch**: a partition's [*leader*](../docs/handbook/glossary.md#leader-of-a-partition) is the broker that accepts its writes, and each new leader raises the partition's [*leader epoch*](../docs/handbook/glossary.md#leader-epoch). This one belongs to `orders-0`, which the group reads (lesson 05).
+# - **Tagged fields** are optional fields at the end. Here `01` says that there is one such field, `00` is its number (the tag), and `10` is hex for its length, 16 (not plus one). Tag 0 is the id of the topic: a topic that is deleted and created again has the same name, but another id.
 
 # %% [markdown]
-# In this figure, one byte of the record has changed: the length of the metadata is `08` instead of `07`. So all fields after the metadata begin one byte too late. Choose *none* to see the right fields. Then try each other *changed byte*.<span class="live-only"> You can also type a change, for example `key 22=01`.</span> Which changes does a reader notice?
+# The figure opens with a wrong byte: the length of the metadata is `08` instead of `07`, so all later fields begin one byte too late. First choose *none* in the list *changed byte*, to see the right fields. Then choose its other entries.<span class="live-only"> You can also type a change, for example `key 22=01`.</span> Which changes does a reader notice?
 
 # %%
 # figure
 course.RecordRibbon(key, value)
 
 # %% [markdown]
+# <details><summary>Which changes does a reader notice?</summary>
+#
+# Only a changed version: version 5 is unknown, and with version 3, the reader expects 1,908 bytes of metadata. With another offset, or a metadata length of `08`, it reads wrong values without an error, because nothing in a record protects its bytes. The file around the record does (lesson 03).
+#
+# </details>
+#
 # ## Exercise: a commit on paper
 #
-# This is the value of another commit. Its leader epoch is `ff ff ff ff`, which is −1 and means *unknown*. The last byte, `00`, says that there are no tagged fields:
+# This is the value of another commit. Its leader epoch, `ff ff ff ff`, is −1 and means *unknown*. The last byte, `00`, says that there are no tagged fields:
 
 # %%
 course.hexdump(course.read_record(log, 33)[1])
@@ -121,7 +127,7 @@ for offset in range(6, 10):
 #
 # A record with a value is an *upsert*: it inserts or updates its key. So the state of a group is the result of its upserts and tombstones, in order. If you stop reading earlier, you get the state of that moment.
 #
-# Here is the life of `mailer`. We stop after the join (2 records), the commits (5), the leave (6) and the deletion (10):
+# Here, we stop the life of `mailer` after the join (2 records), the commits (5), the leave (6) and the deletion (10):
 
 # %%
 for records in [2, 5, 6, 10]:
@@ -152,11 +158,11 @@ course.check("decode_commit", decode_commit)
 # %% [markdown]
 # ## The record of a group
 #
-# The members of a group change in a *rebalance*, which divides the partitions among them. At the end of each rebalance, the broker writes the members into a record of type 2, so that the next broker knows them. To read this record, you need these words:
+# At the end of each rebalance, the broker writes the members of the group into a record of type 2, so that the next broker knows them. To read this record, you need these words:
 #
 # - The [**subscription**](../docs/handbook/glossary.md#subscription) of a member names the topics that it wants to read. Its [**assignment**](../docs/handbook/glossary.md#assignment) contains the partitions that it must read.
 # - The [**generation**](../docs/handbook/glossary.md#generation) is the number of the rebalance. Each rebalance replaces all assignments.
-# - The [**leader of the group**](../docs/handbook/glossary.md#leader-of-a-group) is one of the members, not a broker. It computes all assignments with a rule, the [*assignor*](../docs/handbook/glossary.md#assignor), for example `range` (lesson 06).
+# - The [**leader of the group**](../docs/handbook/glossary.md#leader-of-a-group) is one of the members, not a broker. It computes all assignments with a rule, the [*assignor*](../docs/handbook/glossary.md#assignor), for example `range`.
 #
 # This is the last group record of `billing`:
 
@@ -175,16 +181,13 @@ for member in group.members:
         print(f"    assignment:   {topic.topic}, partitions {', '.join(map(str, topic.partitions))}")
 
 # %% [markdown]
-# The clients encode subscriptions and assignments, and the broker stores these bytes as they are. The handbook, the reference of this course, has [all fields](../docs/handbook/records-classic.md#type-2-groupmetadata) of a member, for example the host.
+# The clients encode subscriptions and assignments, and the broker stores these bytes as they are ([all fields](../docs/handbook/records-classic.md#type-2-groupmetadata)).
 #
 # Records of type 2 belong to [*classic groups*](../docs/handbook/glossary.md#classic-group), which are the default in 4.x, too. Lesson 13 has the other types of groups and their records, 3 to 23.
 #
 # ## What the record does not contain
 #
-# A group is in a *state*, for example `Stable` or `Empty` (lesson 06). The record contains the time at which the state last changed, but **not the state itself**. A broker that reads the record after a crash therefore looks at the members:
-#
-# - A group with members is `Stable`. Before the crash, the group may have been in the middle of a rebalance, but the log has only the members of the last finished rebalance.
-# - A group without members is `Empty`.
+# A group is in a *state*, for example `Stable` or `Empty` (lesson 06). The record contains the time of its last change, but **not the state itself**. So a broker that reads the record after a crash looks at the members: a group with members is `Stable`, and a group without members is `Empty`. Before the crash, the group may have been in the middle of a rebalance, but the log has only the members of the last finished one.
 
 # %% [markdown]
 # ## The versions of a commit
@@ -199,42 +202,12 @@ for member in group.members:
 # | 3 | 2.1 to 4.0 | offset, leader epoch, metadata, commit timestamp |
 # | 4 | 4.1 and later | the same, with a uvarint before the metadata; then tagged fields |
 #
-# A cluster is upgraded one broker at a time, so a broker may have to load what a newer one has written. This works, because 3.9 and 4.0 can read version 4, although they do not write it. The handbook has [all fields](../docs/handbook/records-offsets.md).
-#
-# ## A reader must know the version
-#
-# When Kafka 4.1 began to write version 4, some monitoring tools knew only the versions up to 3. The figure shows one commit as three releases wrote it, so each row is a version of the record. You choose which version the **reader** expects; begin with 3. Which reader gets wrong values **without** an error?
-
-# %%
-# figure
-course.VersionOverlay()
-
-# %% [markdown]
-# <details><summary>Which reader gets wrong values?</summary>
-#
-# The reader that expects version 3 refuses the record of version 4: it takes `07 74`, which is 1908, as the length of the metadata, and the record has fewer bytes.
-#
-# The reader that expects version 1 gets wrong values from the records of versions 3 and 4, without an error. After the offset, these records have the leader epoch, but the reader expects the length of the metadata. So the reader takes the first two bytes of the leader epoch, `00 00`, as this length: the metadata is empty. It takes the next 16 bytes as the two timestamps. There are enough bytes, so nothing fails.
-#
-# </details>
-#
-# ## What stops a load
-#
-# A broker that takes over a partition of `__consumer_offsets` [*loads*](../docs/handbook/glossary.md#load) it: it reads all records, in order. What does it do with a record that it cannot read?
-#
-# | the record | what the broker does | why |
-# |---|---|---|
-# | has a *type* that the broker does not know | skips it | The type belongs to a feature that this broker does not have. |
-# | has a known type, and a value of an unknown *version* | **stops the load** | A broker that skipped this record could answer with an outdated position. |
-# | has a known type, and a value of zero bytes (a tombstone has no value at all) | **stops the load** | the same |
-# | has a known type, and a null where a text must be | **stops the load** | the same |
-#
-# No broker writes the records of the last two rows, but a faulty program that is allowed to write to the topic can. Because of one unreadable record, a 4.x broker refuses every request about **all** groups of the partition. Lesson 11 shows how you notice and repair a failed load.
+# A cluster is upgraded one broker at a time, so a broker may have to load what a newer one has written. This works, because 3.9 and 4.0 can read version 4, although they do not write it ([all fields](../docs/handbook/records-offsets.md)).
 
 # %% [markdown]
 # ## One exception: a commit with a retention time
 #
-# An old client can send a *retention time* with its commit: how long the broker must keep the offset. The time of the commit plus the retention time is stored as the expire timestamp. The group `stock-audit` sent the 4.3.1 broker a commit with a retention time of 3 seconds.
+# An old client can send a *retention time* with its commit: how long the broker must keep the offset. The broker adds this time to the time of the commit, and stores the sum as the expire timestamp. The group `stock-audit` sent such a commit to the 4.3.1 broker, with 3 seconds.
 #
 # *Predict*: which value version did the broker write for this commit?
 
@@ -253,6 +226,36 @@ course.reveal("version_of_stock_audit", version_of_stock_audit, audit.value_vers
 # Only version 1 has a field for an expire timestamp. So if a commit has a retention time, every release since 0.9 writes version 1, and so does 4.3.1. Version 1 has no topic id.
 #
 # </details>
+#
+# ## A reader must know the version
+#
+# When Kafka 4.1 began to write version 4, some monitoring tools knew only the versions up to 3. Each row of the figure is one commit as another release wrote it. You choose which version the **reader** expects; begin with 3. Which reader gets wrong values **without** an error?
+
+# %%
+# figure
+course.VersionOverlay()
+
+# %% [markdown]
+# <details><summary>Which reader gets wrong values?</summary>
+#
+# The reader that expects version 3 refuses the record of version 4: it takes `07 74`, which is 1908, as the length of the metadata, and the record has fewer bytes.
+#
+# The reader that expects version 1 gets wrong values from the records of versions 3 and 4, without an error. After the offset, this reader expects the length of the metadata, but the records have the leader epoch there. The reader takes its first two bytes, `00 00`, for the length, so it believes that there is no metadata. Then it takes the next 16 bytes for the two timestamps. There are enough bytes, so nothing fails.
+#
+# </details>
+#
+# ## What stops a load
+#
+# A broker that takes over a partition of `__consumer_offsets` [*loads*](../docs/handbook/glossary.md#load) it: it reads all records, in order. What does it do with a record that it cannot read?
+#
+# | the record | what the broker does | why |
+# |---|---|---|
+# | has a *type* that the broker does not know | skips it | The type belongs to a feature that this broker does not have. |
+# | has a known type, and a value of an unknown *version* | **stops the load** | A broker that skipped this record could answer with an outdated position. |
+# | has a known type, and a value of zero bytes (not a tombstone: it has no value) | **stops the load** | the same |
+# | has a known type, and a null where a text must be | **stops the load** | the same |
+#
+# A broker never writes a value of zero bytes or such a null, but a faulty program with the right to write to the topic can. Because of one unreadable record, a 4.x broker refuses every request about **all** groups of the partition (lesson 11).
 
 # %% [markdown]
 # ## Exercise for later: three records, one broker
@@ -276,7 +279,7 @@ course.check("stops_the_load", stops_the_load)
 # %% [markdown]
 # ## Read the topic yourself
 #
-# Kafka's console consumer decodes the records of a running cluster, and its dump tool the files of a broker:
+# Kafka has a tool for the records of a running cluster, and one for the files of a broker:
 #
 # ```
 # kafka-console-consumer.sh --bootstrap-server localhost:9092 --topic __consumer_offsets --from-beginning \
@@ -285,11 +288,11 @@ course.check("stops_the_load", stops_the_load)
 # kafka-dump-log.sh --offsets-decoder --files 00000000000000000000.log
 # ```
 #
-# For group records, the formatter is `GroupMetadataMessageFormatter`. Both tools print JSON ([examples from each release](../docs/releases.md#what-kafkas-tools-print)). The console consumer shows a tombstone as `"value":null`, and the dump tool as `<DELETE>`.
+# For group records, the formatter is `GroupMetadataMessageFormatter`. Both tools print JSON ([examples](../docs/releases.md#what-kafkas-tools-print)); a tombstone has `"value":null` in the first one, and `<DELETE>` in the second.
 #
 # ## Where 3.9 differs
 #
-# The **classic coordinator** and the new one read and write the same records of **classic groups**. Only the value version of a commit differs: 3.9 and 4.0 write version 3, and 4.1 and later write version 4.
+# The two coordinators have the same records of classic groups, but 3.9 and 4.0 write the value of a commit in version 3.
 #
 # <details><summary>Other versions</summary>
 #
@@ -311,27 +314,27 @@ course.check("stops_the_load", stops_the_load)
 #
 # </details>
 #
-# <details><summary>How does Kafka's console consumer show a tombstone?</summary>
+# <details><summary>How does Kafka's console consumer show that an offset was deleted?</summary>
 #
-# In JSON, `value` is `null`. (Up to 3.8, the line ended with `NULL`.)
-#
-# </details>
-#
-# <details><summary>Which commits does a 4.3.1 broker store without a topic id?</summary>
-#
-# Commits with a retention time, because version 1 has no field for a topic id. Commits in a transaction (lesson 08) have version 4, but no topic id, either; 4.4 is the first release that stores it.
+# It prints the tombstone: the key, with `"value":null`. (Up to 3.8, the line ended with `NULL`.)
 #
 # </details>
 #
-# <details><summary>A client commits null metadata. What does the broker store?</summary>
+# <details><summary>A topic was deleted and created again with the same name. Does a commit's record say which of the two it is about?</summary>
 #
-# An empty text, because a record with null metadata would stop the load.
+# Yes, if the record has version 4, by its topic id. A commit with a retention time has version 1, which has no topic id. Commits in a transaction (lesson 08) have no topic id either, although they have version 4. From 4.4 on, they have one.
 #
 # </details>
 #
-# <details><summary>What can a client do with an empty group id, and what can it not do?</summary>
+# <details><summary>A client commits null metadata. Does this record stop the next load?</summary>
 #
-# It can commit offsets, but it cannot become a member.
+# No. A null would stop it, so the broker stores an empty text instead.
+#
+# </details>
+#
+# <details><summary>Can a group have offsets if it never had a member?</summary>
+#
+# Yes, because a client can commit without joining the group. Then the log has only its offsets, and no group record. A group with an empty id is always like this.
 #
 # </details>
 #
@@ -345,18 +348,19 @@ course.check("stops_the_load", stops_the_load)
 #
 # ## For your consumer
 #
-# Value versions do not concern a consumer, because a consumer asks the broker for its offset and never reads the topic. Your own tools can ask, too, with `Admin.listConsumerGroupOffsets`.
+# Value versions do not concern a consumer, because it asks the broker for its offset and never reads the topic. Your own tools can ask, too, in Java with `Admin.listConsumerGroupOffsets`.
 #
 # ## At 3 am
 #
-# PATH is a copy of a folder such as `__consumer_offsets-9`.
+# PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition)). Without access to the broker's disk, `kafkagroups pull` makes one, as a client that may read `__consumer_offsets`.
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | A monitor of consumer lag (how many records a group is behind) shows nothing since the upgrade to 4.1 | `kafkagroups stats PATH --by type` | The monitor reads the topic itself. If the command counts records of value version 4, the monitor cannot read them | Update the monitor, or let it ask the brokers. The groups are fine: do not delete them, and do not downgrade |
+# | A monitor of LAG shows nothing since the upgrade to 4.1 | `kafkagroups stats PATH --by type` | If the command counts records of value version 4, the monitor reads the topic itself, and only knows older versions | Take a release of the monitor that names Kafka 4.1, and until then ask the brokers (lesson 00). The groups are fine: do not delete them. A downgrade does not help, because the records stay |
+| A broker answers `NOT_COORDINATOR` for all groups of one partition, again and again | `kafkagroups check PATH` | It names the record that stops the load | Do not move the leadership: all replicas have this record. [Repair the log](../docs/operator.md#1-a-partition-does-not-load) |
 #
 # ## What we left out, and why
 #
-# The handbook has the [other record types](../docs/handbook/records.md). The [glossary](../docs/handbook/glossary.md) explains all terms.
+# The [other record types](../docs/handbook/records.md). The [glossary](../docs/handbook/glossary.md) explains all terms.
 #
 # **Next:** [02 · Partitions](02_partitions.ipynb): in which partition a group's records are.

@@ -7,7 +7,7 @@
 # |---|---|---|
 # | compute a group's partition as a broker does; find the group's coordinator; explain a hot partition; say what breaks when the number of partitions changes | {{minutes}} + 10 for later | no |
 #
-# **Which Kafka:** all releases compute the partition in the same way. What a broker answers after the number has changed depends on the release: the lesson shows 4.x, and "Where 3.9 differs" shows 3.9.
+# **Which Kafka:** all releases compute the partition in the same way. After the number has changed, 4.x and 3.9 answer differently; the lesson shows 4.x.
 #
 # ![The name billing goes through String.hashCode(), abs and % 50, and the result is partition 9 of the 50 partitions of __consumer_offsets.](pictures/02.svg)
 
@@ -21,7 +21,7 @@
 # %% [markdown]
 # ## One group, one partition
 #
-# The topic `__consumer_offsets` has 50 partitions, numbered 0 to 49. These are eight groups of Harbour Coffee, each with its partition:
+# `__consumer_offsets` has 50 partitions, numbered 0 to 49. These are eight groups of the shop:
 
 # %%
 import kafkagroups as kg
@@ -32,21 +32,21 @@ for group in sorted(shop, key=kg.partition_for):
     print(f"partition {kg.partition_for(group):>2}  {group}")
 
 # %% [markdown]
-# Why not several partitions for a busy group? The state of a group is the result of all its records, in order (lesson 01). Kafka keeps an order only within one partition, so with two partitions nobody could say which of two commits is newer.
+# Why not several partitions for a busy group? Kafka keeps an order only within one partition, so with two partitions, nobody could say which of two commits is newer.
 #
 # ## The coordinator of a group
 #
-# Each partition has one broker that accepts its writes, the *leader* of the partition. So only the leader of the group's partition can write about the group, and this broker also answers all requests of the group: it is the **coordinator** of the group. A consumer finds the coordinator in two steps:
+# Each partition has one broker that accepts its writes, the *leader* of the partition. Only the leader of the group's partition can write about the group, so this broker also answers all requests of the group: it is the **coordinator** of the group. A consumer finds the coordinator in two steps:
 #
 # 1. It sends `FindCoordinator("billing")` to any broker. This broker computes the partition, and answers with the name of the partition's leader.
-# 2. It sends its commits to the leader. If that broker no longer leads the partition, it answers `NOT_COORDINATOR`, and the consumer repeats step 1.
+# 2. It sends its commits to the leader. If this broker no longer leads the partition, it answers `NOT_COORDINATOR`, and the consumer repeats step 1.
 #
 # When a broker dies, another broker becomes the leader. The group then has another coordinator, but its partition is the same.
 
 # %% [markdown]
 # ## Java's hash
 #
-# Any broker can compute the partition from the name. Kafka turns the name into a number, its [*hash*](../docs/handbook/glossary.md#hash), with Java's `String.hashCode`. The hash begins with 0. For each character, Java multiplies the hash by 31 and adds the character's code. The code of `A` is 65, and the code of `a` is 97:
+# Kafka turns the name into a number, its [*hash*](../docs/handbook/glossary.md#hash), with Java's `String.hashCode`. The hash begins with 0. For each character, Java multiplies the hash by 31 and adds the character's code. The code of `A` is 65, and the code of `a` is 97:
 #
 # ```
 #  "Aa"    0 · 31 + 65 = 65        65 · 31 + 97 = 2112
@@ -64,7 +64,7 @@ from kafkagroups.records.wire import java_hash
 course.reveal("hash_of_BB", hash_of_BB, java_hash("BB"))
 
 # %% [markdown]
-# The hash is an `int` of Java, a number with 32 bits. After each step, Java keeps only the lowest 32 bits of the result, and the highest of these bits is the sign. That is why the hash of a longer name can be negative:
+# The hash is an `int` of Java, a number with 32 bits. After each step, Java keeps only the lowest 32 bits, and the highest of these is the sign, so the hash of a longer name can be negative:
 
 # %%
 for text in ["Aa", "billing", "mailer", "shipping"]:
@@ -107,7 +107,7 @@ course.check("two_partitions", two_partitions)
 # %% [markdown]
 # ## Hot partitions
 #
-# A hash spreads names like random numbers, and random numbers are uneven. Here are 120 groups of a company, on average 2.4 for each partition:
+# A hash spreads names like random numbers, and random numbers are uneven. Here are 120 groups of a company:
 
 # %%
 from collections import Counter
@@ -120,14 +120,12 @@ fullest, size = sizes.most_common(1)[0]
 print(f"fullest: partition {fullest} with {size} groups   empty: {50 - len(sizes)} of 50 partitions")
 
 # %% [markdown]
-# Groups also differ in traffic. A [*hot* partition](../docs/handbook/glossary.md#hot-partition) has much more traffic than the others. Its broker has the most work, and its log grows the fastest, so the next failover is slow (lesson 11).
-#
-# Since Kafka does not move a group, two remedies are left: commit less often, or give the group another name. But a new name begins **without offsets**, so stop the consumers first, and set the offsets of the new name before you start them again.
+# Groups also differ in traffic. A [*hot* partition](../docs/handbook/glossary.md#hot-partition) has much more traffic than the others, so its log grows the fastest, and the next failover is slow (lesson 11). Kafka does not move a group, so two remedies are left: commit less often, or give the group another name. But a new name begins **without offsets**, so stop the consumers first, and set the offsets of the new name before you start them again.
 
 # %% [markdown]
 # ## Why the number must not change
 #
-# The setting `offsets.topic.num.partitions` (default 50) is used only when the topic is created. But partitions can be added later, for example by a script that should have left this topic alone. Such a *widening* of the topic cannot be undone, because Kafka cannot remove partitions.
+# The setting `offsets.topic.num.partitions` (default 50) is used only when the topic is created. But a script can add partitions later, by mistake. Such a *widening* of the topic cannot be undone, because Kafka cannot remove partitions.
 #
 # A broker counts the partitions of the topic **once, when it starts**, and computes with this count until it restarts.
 #
@@ -144,11 +142,11 @@ with course.fold("moved", moved, sum(kg.partition_for(group, 50) != kg.partition
         print(f"{group:<12} of 50: {before:>2}   of 60: {after:>2}   {'stays' if before == after else 'other partition'}")
 
 # %% [markdown]
-# A group stays only if its hash has the same remainder for 50 and for 60. `billing` gets another partition, because 109829509 % 50 is 9 and 109829509 % 60 is 49. Only one hash in six has equal remainders, so five of six groups get another partition.
+# A group stays only if its hash has the same remainder for 50 and for 60. `billing` gets another partition, because 109829509 % 50 is 9 and 109829509 % 60 is 49. Both remainders repeat every 300 numbers, and are equal only for the first 50 of them. So on average one group in six stays, and the others get another partition (here six of eight).
 #
 # ## What a broker answers after that
 #
-# A broker that counts 60 partitions writes new records of the group to the new partition, but the old records stay where they are. Now a consumer restarts and asks for the offsets of its group. Our model loads the shop's 50 partitions, and then counts 60, as a broker does after its restart:
+# A broker that counts 60 partitions writes new records of the group to the new partition, but the old records stay where they are. Now a consumer asks for the offsets of its group. Our model loads the shop's 50 partitions, but counts 60, as a broker does after its restart:
 
 # %%
 # script
@@ -169,9 +167,9 @@ print_offsets("4.3.1", "new")
 # %% [markdown]
 # ## From 50 partitions to 60, step by step
 #
-# The figure has 128 groups: the 120 from above and the shop's 8. You follow one group, first `shipping`. The blue cell is the partition where brokers look for this group. Each group commits twice: offset 50 while the topic has 50 partitions, and offset 60 while it has 60.
+# The figure has 128 groups: the 120 from above and the shop's 8. You follow one group, first `shipping`. The blue cell is the partition where brokers look for this group. (The figure leaves out the sign of the hash.) An offset tells you its age: each group commits 50 while there are 50 partitions, and 60 while there are 60.
 #
-# Go through the steps, and choose other groups in the list.<span class="live-only"> You can also type a name of your own.</span> The last step widens the topic again, to 65 partitions. By chance, `shipping` then gets its first partition again, partition 8. There, its consumers find the old offset 50.
+# Go through the steps, and choose other groups in the list.<span class="live-only"> You can also type a name of your own.</span> The last step widens the topic again, to 65 partitions. By chance, `shipping` then gets partition 8 again, where its consumers find the old offset 50.
 
 # %%
 # figure
@@ -180,12 +178,12 @@ course.PartitionGrid(names, shop)
 # %% [markdown]
 # ## While the brokers restart
 #
-# Brokers restart one after the other, so some of them compute with 50 partitions and others with 60. A broker that counts 50 sends consumers to the leader of the old partition, and a broker that counts 60 to the leader of the new partition. So **two brokers can be the coordinator of one group**. Each of them knows only the members that joined there, so two members can read the same records.
+# Brokers restart one after the other. A broker that still counts 50 sends consumers to the leader of the old partition, and a broker that counts 60 to the leader of the new one. So **two brokers can be the coordinator of one group**. Each of them knows only the members that joined there, so two members can read the same records.
 
 # %% [markdown]
 # ## Exercise: after the widening
 #
-# In a 4.3.1 cluster, `__consumer_offsets` was widened from 50 to 60 partitions. Since the restart of the brokers, the group `shipping` reads its topics again from the beginning. Which of these brings the group back to its old positions? Write the letter in quotes.
+# In a 4.3.1 cluster, `__consumer_offsets` was widened from 50 to 60 partitions. Since the restart of the brokers, the group `shipping` reads its topics again from the beginning. Which of these brings it back to its old positions? Write the letter in quotes.
 #
 # - **A**: set `offsets.topic.num.partitions` back to 50 and restart the brokers.
 # - **B**: wait until the brokers have compacted the old partition.
@@ -203,7 +201,7 @@ course.check("after_widening", after_widening)
 # %% [markdown]
 # ## What Java counts as a character
 #
-# Skip this section and its exercise if you will not compute the hash yourself. Java counts [**UTF-16 units**](../docs/handbook/glossary.md#utf-16-unit), not characters and not bytes. `☕` is one unit, but `🥐` is two, a *surrogate pair*. Records store names as UTF-8, so one name can have three lengths:
+# You can skip this section and its exercise. Java counts [**UTF-16 units**](../docs/handbook/glossary.md#utf-16-unit), not characters and not bytes. `☕` is one unit, but `🥐` is two, a *surrogate pair*. Records store names as UTF-8, so one name can have three lengths:
 
 # %%
 print(f"{'':<8} {'characters':>10} {'UTF-16 units':>13} {'UTF-8 bytes':>12}")
@@ -227,7 +225,7 @@ course.check("hash_of", hash_of)
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# A broker keeps committed offsets in a cache, a map in memory. In 4.x, each partition has its own cache. In 3.9, all partitions that the broker leads share one cache, so the broker can also find offsets from the old partition:
+# A broker keeps committed offsets in a cache, a map in memory. In 4.x, each partition has its own cache. In 3.9, all partitions of a broker share one, so the broker can also find offsets from the old partition:
 
 # %%
 print_offsets("3.9.2", "classic")
@@ -237,9 +235,9 @@ print_offsets("3.9.2", "classic")
 #
 # 1. **Before the first restart**, brokers still count 50, so commits go to the old partition, and nothing has changed.
 # 2. **After the first restart**, brokers count 60. If the same broker leads the old and the new partition, it answers with the group's old offset, and the group goes on. If not, the answer is *nothing committed*. New commits go to the new partition.
-# 3. **After each later restart**, both partitions have records of the group. If the same broker leads both, the partition that it loads first wins: the broker ignores the group's records in the other partition. The order is not fixed. If the old partition is loaded first, the group gets its old offsets back.
+# 3. **After each later restart**, both partitions have records of the group. Suppose that one broker leads both. It keeps the group from the partition that it loads first, and ignores the group's records in the other one. The order is not fixed: if the broker loads the old partition first, the group gets its old offsets back.
 #
-# So before each later restart of a 3.9 broker, stop the group's consumers and note the group's offsets. After the restart, set each offset that went back.
+# So before each later restart of a 3.9 broker, stop the group's consumers and note its offsets. After the restart, set each offset that went back.
 #
 # ## Check yourself
 #
@@ -260,31 +258,34 @@ print_offsets("3.9.2", "classic")
 # %% [markdown]
 # ## For your consumer
 #
-# - `group.id` decides which broker your consumer depends on.
-# - Consider `auto.offset.reset=none` (the default is `latest`). If a group then has no offset, `poll` throws an error, so no record is skipped unnoticed.
+# Consider `auto.offset.reset=none` (the default is `latest`). If a group then has no offset, `poll` throws an error, so no record is skipped unnoticed.
 
 # %% [markdown]
 # ## At 3 am
 #
-# PATH is a copy of the folders of all partitions. `kafkagroups partition billing --partitions 50` prints the partition of a group.
+# PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition)). Without access to the broker's disk, `kafkagroups pull` makes one, as a client that may read `__consumer_offsets`. Here, PATH has the folders of all partitions. `kafkagroups partition billing --partitions 50` prints the partition of a group.
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
 # | One consumer group is slow or unavailable, others work | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --state` | The column COORDINATOR names the broker that leads the group's partition | Look at that broker first |
 # | One broker has much more work | `kafkagroups stats PATH` | It lists the groups that write the most | Make these groups commit every few seconds instead of after each `poll` |
-# | Consumers lost their positions after partitions were added | `kafkagroups stats PATH` | It prints how many partitions the topic had and has now, and the groups that have records in two of them | Stop the consumers of these groups, and set their offsets |
-# | You notice a wrong widening before a broker restarts | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets` | PartitionCount is the new number. The brokers still compute with the old number, so nothing is lost yet | Do not delete the topic, and do not restart a broker yet: follow the steps below |
+# | Consumers lost their positions after partitions were added | `kafkagroups stats PATH` | It prints the old and the new number of partitions, and each group that has records in two partitions, with its old and its new offset | Stop the consumers of these groups, choose an offset (below), and set it |
+# | You notice a widening before a broker restarts | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets` | PartitionCount is the new number. The brokers still compute with the old one, so nothing is lost yet | Do not delete the topic, and do not restart a broker yet: follow the steps below |
 #
 # If no broker has restarted since the widening:
 #
-# 1. Find the groups that will move, with the commands of [the runbook](../docs/operator.md#6-a-group-in-two-partitions). Stop their consumers, and note their offsets.
-# 2. Restart all brokers.
-# 3. Set the offsets that you noted, and start the consumers.
+# 1. Find the groups that will move, with the commands of [the runbook](../docs/operator.md#6-a-group-in-two-partitions). Stop their consumers, and note their offsets. All other groups can go on.
+# 2. Restart all brokers, one after the other.
+# 3. After the last one, set the offsets that you noted, and start the consumers:
 #
-# If some or all brokers have restarted, consumers that kept running found no offset in the new partition. They began where `auto.offset.reset` says, and have committed new offsets there. The old offset is still in the old partition. You choose:
+# ```
+# kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group shipping --topic orders:0 --reset-offsets --to-offset 33 --execute
+# ```
+#
+# If some brokers have already restarted, stop the consumers of the groups that move, and restart the other brokers, too. Consumers that kept running joined again, at the new coordinator, and it answered *nothing committed*. So they began where `auto.offset.reset` says, and have committed new offsets. Choose for each group:
 #
 # - **Set the old offset**: the group repeats everything since the restart.
-# - **Keep the new offset**: nothing is repeated. But with `latest`, the records that they skipped are never processed.
+# - **Keep the new offset**: nothing is repeated, but with `latest`, skipped records are never processed.
 #
 # ## What we left out, and why
 #

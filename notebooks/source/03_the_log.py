@@ -7,23 +7,23 @@
 # |---|---|---|
 # | find batches and records in a hex dump; distinguish a commit, a marker and a tombstone; say what a checksum protects, and what it does not protect | {{minutes}} + 10 for later | no |
 #
-# **Which Kafka:** files of a 4.3.1 broker. The format has been the same since 0.11. A section near the end says what the 3.9 coordinator does differently.
+# **Which Kafka:** the format has been the same since 0.11. The files are from a 4.3.1 broker.
 #
 # ![A partition is a folder, for example __consumer_offsets-9. A segment is a file, named by its first offset. The file contains batches without gaps. Each batch has a header of 61 bytes and records.](pictures/03.svg)
 
 # %% [markdown]
-# Perhaps you will never read such a file, but your program relies on its structure. One commit can have the offsets of several partitions, each of which becomes a record, and the broker **appends** these records as one [**batch**](../docs/handbook/glossary.md#batch). A crash can leave half a batch. But each batch says how long it is, so a broker notices that bytes are missing, and drops the batch. So the log has all offsets of the commit, or none.
+# Perhaps you will never read such a file, but your program relies on its structure. A commit can contain the offsets of several partitions. Each offset becomes a record, and the broker **appends** these records together, as one [**batch**](../docs/handbook/glossary.md#batch). A crash can leave half a batch. But each batch says how long it is, so a broker notices that bytes are missing, and drops the whole batch. So the log has all offsets of the commit, or none.
 #
 # Each batch begins with a **header**, and its records follow. The header answers three questions of a reader:
 #
 # 1. **Where does the next batch begin?** The header has the length of the batch.
 # 2. **Are the bytes intact?** The header has a checksum.
-# 3. **Do the records count?** The header says whether the batch belongs to a transaction, or ends one.
+# 3. **Do the records count?** Records can belong to a *transaction*, which may fail (explained below). The header says so.
 
 # %% [markdown]
 # ## A segment
 #
-# A partition is divided into [*segments*](../docs/handbook/glossary.md#segment), each of which is one file. After 100 MiB (`offsets.topic.segment.bytes`), the broker begins the next segment. We read partition 37 of the shop's broker, where the first 987 bytes are about the group `promo`. These are the first 96 bytes:
+# A partition is a folder of files, its [*segments*](../docs/handbook/glossary.md#segment). After 100 MiB (`offsets.topic.segment.bytes`), the broker begins the next one. In partition 37 of the shop's broker, the first 987 bytes are about the group `promo`. These are the first 96:
 
 # %%
 from pathlib import Path
@@ -36,7 +36,7 @@ promo = (Path(log) / "00000000000000000000.log").read_bytes()[:987]
 course.hexdump(promo[:96])
 
 # %% [markdown]
-# Question 1: where does the next batch begin? The first eight bytes are the offset of the first record: 0. The next four bytes are the length: `00 00 00 59`, which is 89. The length counts the bytes **after** itself.
+# Question 1: where does the next batch begin? The first eight bytes are the offset of the first record: 0. The next four, `00 00 00 59`, are the length: 89. It counts the bytes **after** itself.
 #
 # *Predict*: at which byte does the second batch begin?
 
@@ -50,7 +50,7 @@ batches = [batch for batch in kg.open_log(log) if batch.position < 987]
 course.reveal("second_batch", second_batch, batches[1].position)
 
 # %% [markdown]
-# So question 1 needs only twelve bytes of each batch. `kg.open_log` jumps from batch to batch in this way, and finds seven batches with one record each:
+# So question 1 needs only twelve bytes of each batch. `kg.open_log` jumps from batch to batch, and finds seven batches with one record each:
 
 # %%
 for batch in batches:
@@ -71,7 +71,7 @@ start = batches[2].position
 course.hexdump(promo[start : start + 61])
 
 # %% [markdown]
-# As in a record, a reader knows each field by its place. The lesson needs these fields:
+# The lesson needs these fields:
 #
 # | bytes | field | used for |
 # |---|---|---|
@@ -94,14 +94,14 @@ print(f"value  offset {record.value.offset}, metadata '{record.value.metadata}'"
 # %% [markdown]
 # ## The checksum
 #
-# Question 2: are the bytes intact? A broker that loses power can leave half a batch at the end of the file, and a disk can change a byte. So the header has a checksum, a *CRC-32C*: a number computed from all bytes of the batch that follow the checksum. If one of these bytes has changed, a reader computes another number. (Half a batch is noticed even without the checksum, by its length.)
+# Question 2: are the bytes intact? A disk can change a byte, and the length does not show it. So the header has a checksum, a *CRC-32C*: a number computed from all bytes of the batch that follow the checksum. If one of these bytes has changed, a reader computes another number.
 
 # %% [markdown]
 # ## After a wrong checksum
 #
 # After a crash, a broker checks the batches at the end of its log, which is called *recovery*. At the first wrong checksum, the broker *truncates* the log: it removes this batch **and everything after it**.
 #
-# Why not only this batch? Several brokers store the partition. One of them is the partition's leader, and the others, the *followers*, copy the leader's log. A follower asks the leader only for what comes after its own last record. Suppose that a follower cut out only record 5, and kept 6 and 7. Then it would ask for record 8, and record 5 would never come back.
+# Why not only this batch? Several brokers store the partition. One of them is the partition's leader, and the others, the *followers*, copy the leader's log. A follower asks the leader only for what comes after its own last record. So take a follower that finds record 5 damaged. If it removed only record 5 and kept 6 and 7, it would ask for record 8, and record 5 would never come back.
 #
 # ## Are the removed batches lost?
 #
@@ -121,7 +121,7 @@ course.Segment(promo)
 # %% [markdown]
 # ## Exercise: an unnoticed change
 #
-# In a crash, one byte of a segment changed on each of three disks. When the broker starts, it checks the batches. Which change does it **not** notice? The figure can test each one.
+# On each of three disks, one byte of a segment changed. When the broker starts after a crash, it checks the batches. Which change does it **not** notice? The figure can test each one.
 #
 # - **A**: the lowest byte of the field *length*.
 # - **B**: the last byte of a batch's leader epoch.
@@ -145,7 +145,7 @@ course.check("unnoticed_change", unnoticed_change)
 # - The **length** and the **magic** must be read before the checksum can be computed at all.
 # - The **offset** and the **leader epoch** are not yet known when the checksum is computed: in normal topics, the client computes the checksum, and the broker fills in these two fields afterwards. `__consumer_offsets` has the same format, although here the broker writes everything.
 #
-# In the figure, byte 563 is the end of an offset, and byte 571 the end of a leader epoch. What does a broker notice?
+# In the figure, a batch begins at byte 556, so its offset ends at byte 563, and its leader epoch at byte 571. What does a broker notice?
 #
 # - A wrong **leader epoch** goes unnoticed. (This is the leader epoch of the partition of `__consumer_offsets`. A commit has another leader epoch, that of the partition that the group reads.)
 # - A wrong **offset** is noticed only if it is lower than the offset of the batch before.
@@ -155,9 +155,9 @@ course.check("unnoticed_change", unnoticed_change)
 #
 # ## What a transaction leaves in the log
 #
-# Question 3: do the records count? Some records must count together. A [*producer*](../docs/handbook/glossary.md#producer), a program that writes records, can write them in a [**transaction**](../docs/handbook/glossary.md#transaction): either all of them count, or the transaction is *aborted* and none of them counts. The shop's group `fraud-check` commits its offsets in this way.
+# Question 3: do the records count? A [*producer*](../docs/handbook/glossary.md#producer) is a program that writes records. It can write some of them in a [**transaction**](../docs/handbook/glossary.md#transaction): then either all of them count, or the transaction is *aborted*, and none of them counts. The shop's group `fraud-check` commits its offsets in this way.
 #
-# When the offsets are appended, nobody knows whether the transaction will commit, and an appended record cannot be changed. So when the transaction ends, its outcome becomes a record of its own, the [**marker**](../docs/handbook/glossary.md#marker), which says *commit* or *abort*. Other groups go on writing in between:
+# When the offsets are appended, nobody knows whether the transaction will commit, and an appended record cannot be changed. So when the transaction ends, a record of its own, the [**marker**](../docs/handbook/glossary.md#marker), says *commit* or *abort*. In between, other groups go on writing:
 #
 # ```
 #  batch   offsets of fraud-check   producer id 1   do not count yet
@@ -171,7 +171,7 @@ course.check("unnoticed_change", unnoticed_change)
 #
 # The *attributes* in the header are a sum of flags. Two flags matter here: hex 10 for a batch in a transaction, and hex 20 for a control batch. So `00 10` is a batch in a transaction, and `00 30` is a marker, which is both.
 #
-# The key of the marker begins at byte 66 of the batch, after 61 bytes of header and five bytes of the record. The bytes 66 and 67 are the version of the marker, and 68 and 69 its type: `00 00` means abort, and `00 01` means commit.
+# After the 61 bytes of header, the record begins with five fields of one byte: its length, its attributes, its distances in time and offset from the start of the batch, and the length of its key. So the key of the marker begins at byte 61 + 5 = 66. The bytes 66 and 67 are the version of the marker, and 68 and 69 its type: `00 00` means abort, and `00 01` means commit.
 
 # %% [markdown]
 # ## Exercise: the commit marker, in hex
@@ -186,7 +186,7 @@ print()
 course.hexdump(shared[3633:3711], 3633)
 
 # %% [markdown]
-# At which byte does the batch with the **commit** marker begin? Which number is in bytes 51 and 52 of this batch, its [*producer epoch*](../docs/handbook/glossary.md#producer-epoch)? (Byte 51 of the first batch is at position 3352 + 51.) Write a pair, for example `(1234, 5)`.
+# At which position does the batch with the **commit** marker begin? And which number is in its bytes 51 and 52? (Byte 51 of the first batch is at position 3352 + 51. The number is the *producer epoch*, which lesson 08 explains.) Write a pair, for example `(1234, 5)`.
 
 # %%
 # exercise: commit_marker
@@ -199,7 +199,7 @@ course.check("commit_marker", commit_marker)
 # %% [markdown]
 # ## A small incident: 20 GB of parse errors per night
 #
-# What happens to a reader that does not ask question 3, whether the records count? A team wrote a program that reads the *files* of `__consumer_offsets`, record by record. Then another team began to use transactions. Now the program logs `cannot parse key 00 00 00 01` for each transaction, 20 GB per night. `kg.decode` cannot read this key, either:
+# A team wrote a program that reads the *files* of `__consumer_offsets`, record by record, and does not ask question 3. Then another team began to use transactions. Now the program logs `cannot parse key 00 00 00 01` for each transaction, 20 GB per night. `kg.decode` cannot read this key, either:
 
 # %%
 try:
@@ -224,7 +224,7 @@ except kg.InvalidRecord as error:
 # %% [markdown]
 # ## A tombstone in the file
 #
-# What does a record without a value look like? When the topic of `promo` was deleted, the broker wrote a tombstone for the group's offset. In each record, the value's length stands before the value. In a tombstone, this length is −1, written as `01`: here the second-to-last byte of the batch. (The last byte, `00`, says that there are no *record headers*, which only clients use.)
+# When the topic of `promo` was deleted, the broker wrote a tombstone for the group's offset. In each record, the value's length stands before the value. In a tombstone, this length is −1, written as `01`: here the second-to-last byte of the batch, before the number of *record headers*, which is always `00` in this topic.
 
 # %%
 course.hexdump(promo[815:910], 815)
@@ -236,15 +236,15 @@ print(f"\noffset {record.offset}: {key.group}, {key.topic}-{key.partition}, {rec
 # %% [markdown]
 # ## Inside a record: varints
 #
-# Why does a tombstone have `01` for the length −1? (Skip this section and its exercise if you will not decode records yourself.) The numbers in the header of a batch have a fixed size. Inside a record, most numbers, such as lengths, are small. So these numbers are [**varints**](../docs/handbook/glossary.md#varint), in which a small number takes one byte:
+# Why does a tombstone have `01` for the length −1? (You can skip this section and its exercise.) Inside a record, most numbers, such as lengths, are small. So they are [**varints**](../docs/handbook/glossary.md#varint), in which a small number takes one byte:
 #
 # 1. The first byte holds the lowest seven bits, the next byte the next seven, and so on. The **highest bit** of a byte is 1 if another byte follows.
-# 2. The result n is *zigzag-encoded*, so that a negative number can be short, too. If n is even, the number is n / 2. If n is odd, the number is −(n + 1) / 2.
+# 2. The result n is never negative, but a field can be. So an even n stands for n / 2, and an odd n for −(n + 1) / 2. This is called *zigzag*, and makes −1 as short as 1.
 #
 # | bytes | the seven bits | n | after zigzag |
 # |---|---|---|---|
 # | `36` | 0x36 = 54 | 54 | even: 54 / 2 = **27** |
-# | `ae 01` | 0x2e = 46, and another byte follows; then 1 | 46 + 1 · 128 = 174 | even: 174 / 2 = **87** |
+# | `ae 01` | 0xae without its highest bit is 0x2e = 46; then 1 | 46 + 1 · 128 = 174 | even: 174 / 2 = **87** |
 # | `01` | 1 | 1 | odd: −(1 + 1) / 2 = **−1** |
 #
 # A *uvarint* (lesson 01) has only step 1.
@@ -266,19 +266,29 @@ course.check("read_varint", read_varint)
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# 3.9 and 4.x write the same format, and both put the records of one commit into one batch.
-#
-# In 3.9, a batch has the records of one request. In 4.x, a batch can have the records of several requests, because the coordinator can collect requests for a short time before it appends (`group.coordinator.append.linger.ms`).
+# The format is the same. In 3.9, a batch has the records of one request. In 4.x, a batch can have those of several requests, because the coordinator can collect requests for a short time before it appends (`group.coordinator.append.linger.ms`).
 #
 # In both, `offsets.topic.compression.codec` chooses the compression, from 0 (none, the default) to 4 (zstd). The number is in the lowest three bits of the attributes.
 #
 # <details><summary>Other versions</summary>
 #
-# The magic is 2 since Kafka 0.11. Before 0.11, each message had its own header (magic 0 and 1). Up to 3.9, the setting `log.message.format.version` could still choose an old format. So before a broker wrote a commit, the broker looked up the magic of the partition, and wrote the commit in this format. Kafka 4.x writes only magic 2.
+# The magic is 2 since Kafka 0.11. Before 0.11, each message had its own header (magic 0 and 1). Up to 3.9, the setting `log.message.format.version` could still choose one of these old formats, and brokers wrote each commit in the format of its partition. Kafka 4.x writes only magic 2.
 #
 # </details>
 #
 # ## Check yourself
+#
+# <details><summary>A broker truncates its log after a crash, and then becomes the leader. What do the followers do?</summary>
+#
+# They shorten their logs to match the leader's log, so the records are lost, although the followers had them.
+#
+# </details>
+#
+# <details><summary>Why does a marker follow the records of a transaction, instead of a flag in them?</summary>
+#
+# When the records are appended, nobody knows how the transaction will end, and an appended record cannot be changed.
+#
+# </details>
 #
 # <details><summary>You set offsets.topic.compression.codec to 4. What happens to the old batches?</summary>
 #
@@ -289,7 +299,7 @@ course.check("read_varint", read_varint)
 # ## In five lines
 #
 # - A partition is a folder, a segment is a file, and a file is a sequence of batches.
-# - The offsets of one commit are one batch with one checksum, so the log has them together or not at all.
+# - The offsets of one commit are in one batch with one checksum, so the log has them together or not at all.
 # - The checksum covers all bytes after it. The offset, the length, the leader epoch and the magic are not covered.
 # - A marker is in a control batch, which has the attributes `00 30`. The key of the marker says abort or commit.
 # - A tombstone is a record whose value has the length −1.
@@ -297,21 +307,21 @@ course.check("read_varint", read_varint)
 # %% [markdown]
 # ## For your consumer
 #
-# You rely on the batch: the offsets that a broker accepts from one `commitSync` survive a crash together, or none of them does. (A broker can accept some offsets of a commit and refuse the others: lesson 07.) If you must read `__consumer_offsets` (lesson 01), set `isolation.level=read_committed`. Then the consumer skips the offsets of aborted transactions.
+# A broker can accept some offsets of a `commitSync` and refuse the others (lesson 07). Those that it accepts are one batch, so a crash keeps all of them or none. If you must read `__consumer_offsets` (lesson 01), set `isolation.level=read_committed`. Then the consumer skips the offsets of aborted transactions.
 
 # %% [markdown]
 # ## At 3 am
 #
-# PATH is a copy of a folder such as `__consumer_offsets-9`.
+# PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition)). Without access to the broker's disk, `kafkagroups pull` makes one, as a client that may read `__consumer_offsets`. The folder is in `log.dirs` of the broker.
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | The file `server.log` of a broker says that it found a corrupt batch and truncated the segment | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets` | `Leader` is the broker from which the others copy | If another broker leads, wait: the truncated broker copies the records from the leader. If the truncated broker leads, the other brokers shorten their logs, and good records are lost. So copy the folders of the other brokers **first**, and [compare](../docs/operator.md#9-two-replicas-differ) |
-# | A file seems damaged | `kafkagroups load PATH --past-damage` | The command also prints the offsets after the damage | Make the copy **before** the broker starts, because the start truncates the file. [Set the lost offsets](../docs/operator.md#8-a-segment-is-damaged) from this copy |
-# | Your own program cannot parse keys | `kafka-dump-log.sh --offsets-decoder --files 00000000000000000000.log` | `isControl: true` marks a control batch | Let the program skip control batches |
+# | `server.log` of a broker says that it found a corrupt batch and truncated the segment | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets` | `Leader` is the broker from which the others copy | If another broker leads, wait: the truncated broker copies the records from it. If the truncated broker leads, the others shorten their logs within seconds. Only a broker that is still down keeps its longer log: copy its folder **before** you start it, and [compare](../docs/operator.md#9-two-replicas-differ). Otherwise look for an older copy |
+# | A file seems damaged | `kafkagroups load PATH --past-damage` | The command also prints the offsets after the damage | Copy the file (`pull` misses what follows the damage) **before** the broker starts, because the start truncates it. [Set the lost offsets](../docs/operator.md#8-a-segment-is-damaged) from this copy |
+# | Your own program cannot parse keys | on the broker, in the folder: `kafka-dump-log.sh --offsets-decoder --files 00000000000000000000.log` | `isControl: true` marks a control batch | Let the program skip control batches |
 #
 # ## What we left out, and why
 #
-# The index of a segment and the file about its producers: a broker can rebuild both from the `.log` file. The [glossary](../docs/handbook/glossary.md) explains all terms.
+# The index files: a broker can rebuild them from the `.log` file. The [glossary](../docs/handbook/glossary.md) explains all terms.
 #
 # **Next:** [04 · Storing](04_storing.ipynb): what happens between `commitSync()` and the answer.

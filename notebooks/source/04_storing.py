@@ -3,7 +3,7 @@
 #
 # **What happens between `commitSync()` and the answer?**
 #
-# **Which Kafka:** every 4.x, with the new *group coordinator*. "Where 3.9 differs" compares it with the classic coordinator of 3.9. **Which groups:** all types.
+# **Which Kafka:** 4.x, with the new coordinator, and groups of all types. "Where 3.9 differs" is about the classic coordinator.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -16,15 +16,15 @@
 #
 # 1. The order: the coordinator **appends** a record to the log, **waits** for the replicas, **shows** the new offset to clients that fetch it, and **answers** `NONE` (no error).
 # 2. The offsets of one request are in **one batch**, so they are stored together or not at all.
-# 3. If two commits set the offset of `orders-0`, the commit whose record is **later in the log** wins.
+# 3. Of two commits of `orders-0`, the one whose record is **later in the log** wins.
 # 4. After an error, a commit **may still be stored**.
 #
-# A [*replica*](../docs/handbook/glossary.md#replica) is a copy of a partition on another broker. If the replica keeps up with the leader, it is [*in sync*](../docs/handbook/glossary.md#in-sync) and may become the next leader. A *fetch* in this course is the fetch of an offset (the request OffsetFetch), never of records.
+# A [*replica*](../docs/handbook/glossary.md#replica) is a copy of a partition on another broker. If it keeps up with the leader, it is [*in sync*](../docs/handbook/glossary.md#in-sync) and may become the next leader. A *fetch* in this course is the fetch of an offset, never of records.
 
 # %% [markdown]
 # ## A commit without an answer
 #
-# A real broker answers too fast to watch, so we use a model of the 4.3.1 coordinator. Its log appends a batch at once, but the replicas confirm the batch only when we call `release()`. We commit offset 5:
+# A real broker answers too fast to watch. In our model, the log appends a batch at once, but the replicas confirm it only when we call `release()`. We commit offset 5:
 
 # %%
 from kafkagroups import course
@@ -39,14 +39,14 @@ appended = sum(batch.count for batch in log.read(broker.manager.partition_for("d
 print(f"records in the log: {appended}; the client's answer: {answer}")
 
 # %% [markdown]
-# The record is in the log, but the client has no answer, because a crash of this broker could still lose the record. From its append to its answer, a commit is [*in flight*](../docs/handbook/glossary.md#in-flight).
+# The record is in the log, but the client has no answer, because a crash could still lose it. From its append to its answer, a commit is [*in flight*](../docs/handbook/glossary.md#in-flight).
 #
 # The coordinator now has two states in memory:
 #
-# - The **newest state** already has the offset 5. Requests that change the group work on this state. For example, a request that deletes the group now also deletes the unconfirmed 5.
-# - The [**snapshot**](../docs/handbook/glossary.md#snapshot) is the last state that the replicas have confirmed, so it does not have the offset 5. The coordinator answers fetches from the snapshot.
+# - The **newest state** already has the offset 5. Requests that change the group work on this state: if a client deletes the group at this moment, the 5 is deleted with it, although it is not confirmed.
+# - The [**snapshot**](../docs/handbook/glossary.md#snapshot) is the last state that the replicas have confirmed.
 #
-# *Predict*: another client fetches the offset of `orders-0` now. Which offset does it receive? −1 means that nothing is committed.
+# *Predict*: another client fetches the offset of `orders-0` now. Which offset does it receive, or −1 for *nothing committed*?
 
 # %%
 # prediction
@@ -59,11 +59,11 @@ course.reveal("while_in_flight", while_in_flight, fetched)
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# The coordinator answers from the snapshot. Until the replicas have the record, a crash could lose it, and a client that had received 5 would then continue at a place that no broker remembers.
+# The coordinator answers fetches from the snapshot. Until the replicas have the record, a crash could lose it, and a client that had received 5 would then continue at a place that no broker remembers.
 #
 # </details>
 #
-# Now the replicas confirm the record, so the snapshot moves to the new state:
+# Now the replicas confirm the record:
 
 # %%
 log.release()
@@ -73,7 +73,7 @@ print(f"a fetch returns {fetched}; the client's answer: {answer.value[orders_0].
 # %% [markdown]
 # ## Step by step, with a power cut
 #
-# In the figure, 5 is committed, and a client commits 6. Watch the upper half, 4.x; come back for the lower half after "Where 3.9 differs". Cut the power at each step: the broker is gone, with its memory. A replica becomes the next leader and loads its own copy of the log, which has every confirmed record and perhaps newer records. Which offset does the next leader answer?
+# In the figure, 5 is committed, and a client commits 6. Watch only the upper half, 4.x. Cut the power at each step: the broker is gone, with its memory. A replica becomes the next leader and loads its copy of the log, which has every confirmed record and perhaps newer ones. Which offset does it answer?
 
 # %%
 # figure
@@ -96,7 +96,9 @@ course.CommitAndPowerCut()
 #
 # If the replicas have not confirmed a batch after 5 seconds (`offsets.commit.timeout.ms`), the commit **times out**: the client gets an error, although the record is in the log.
 #
-# *Predict*: 5 is committed, and the commit of 6 times out. Which offset does a fetch from this broker return? And which offset does the next broker return, if this next broker's copy of the log has the record of 6? Write a pair, for example `(1, 2)`.
+# *Predict*: 5 is committed, and the commit of 6 times out. Which offset does this broker return? The next broker has a copy of the log, and this copy contains the record of 6. Which offset does the next broker return? Write a pair, for example `(1, 2)`.
+#
+# In the output, `log ← …` is a record that the broker wrote. *waits, then X* means that the client waited, and later received the answer X.
 
 # %%
 # prediction
@@ -125,10 +127,7 @@ with course.fold("this_and_next", this_and_next, (this_broker, next_broker)):
     display(late)
 
 # %% [markdown]
-# <details><summary>How to read the table, and why there are two different offsets</summary>
-#
-# - `log ← …` is a record that the broker wrote.
-# - *waits, then X*: the client waited, and later received the answer X.
+# <details><summary>Why are there two different offsets?</summary>
 #
 # The error does not take the record out of the log. This broker must not show 6, because the replicas have not confirmed the record. In our example, the next broker happens to have the record, and a broker shows all that it has loaded from its log.
 #
@@ -136,7 +135,7 @@ with course.fold("this_and_next", this_and_next, (this_broker, next_broker)):
 #
 # ## The log refuses a commit
 #
-# The log can also **refuse** a batch, for example because too few replicas are in sync. Then nothing is written, and the coordinator undoes the change in its newest state:
+# The log can also **refuse** a batch, for example because too few replicas are in sync. Then the coordinator undoes the change in its newest state:
 #
 # | | 6 times out | the log refuses 6 |
 # |---|---|---|
@@ -144,35 +143,39 @@ with course.fold("this_and_next", this_and_next, (this_broker, next_broker)):
 # | the newest state | stays at 6 | goes back to 5 |
 # | a fetch returns | 5, and 6 as soon as the replicas confirm it | 5 |
 #
-# In both cases, a timeout or too few replicas in sync, the client gets the same error: `COORDINATOR_NOT_AVAILABLE`. So the client cannot know whether the record is in the log, and `commitSync` sends the commit again. As soon as a repeated commit is answered `NONE`, all replicas in sync have its record. From then on, this broker and the next broker return the same offset.
+# In both cases, the client gets the same error, `COORDINATOR_NOT_AVAILABLE`, so it does not know whether the commit is stored. It can find out in two ways:
+#
+# - **Commit again**, as `commitSync` does. When this commit gets `NONE`, all replicas in sync have its record, and it is later in the log than the first one.
+# - **Fetch the offset** with `consumer.committed(partitions)`. The coordinator of 4.x lets this fetch wait until the replicas have confirmed its log (lesson 05), so 6 means that the commit is stored, and 5 that it is not. If the fetch times out, too, you still do not know.
 
 # %% [markdown]
 # ## How many copies a NONE means
 #
-# "In the log" does not mean "on the disk": the operating system writes the file a little later, and by default the broker does not wait for that. What protects a commit are the copies on other brokers.
-#
-# By default, three brokers have a copy of the partition (`offsets.topic.replication.factor=3`). A replica that has fallen behind is not in sync, and nobody waits for it. If too few replicas are in sync, the setting `min.insync.replicas` decides:
+# "In the log" does not mean "on the disk": the operating system writes the file a little later. What protects a commit are the copies on other brokers, by default three with the leader's (`offsets.topic.replication.factor=3`). A replica that has fallen behind is not in sync, and nobody waits for it. If too few are in sync, the setting `min.insync.replicas` decides:
 #
 # | in sync, with the leader | `min.insync.replicas=1` (the default) | `min.insync.replicas=2` |
 # |---|---|---|
-# | 3 brokers | `NONE`: three copies | `NONE`: three copies |
-# | 2 brokers | `NONE`: two copies | `NONE`: two copies |
+# | 2 or 3 brokers | `NONE`: two or three copies | the same |
 # | only the leader | `NONE`: one copy, which is lost with this broker | an error: the log refuses the commit |
 #
-# So set `min.insync.replicas=2` for `__consumer_offsets`. Then each commit that was answered `NONE` survives the loss of one broker. This needs no restart: `kafka-configs.sh --bootstrap-server localhost:9092 --alter --topic __consumer_offsets --add-config min.insync.replicas=2`.
+# So set `min.insync.replicas=2` for `__consumer_offsets`, but only if the topic has three replicas (`ReplicationFactor` in the output of `kafka-topics.sh --describe`). Then each commit that was answered `NONE` survives the loss of one broker. With two replicas, no group of a partition could commit while one of the two brokers is down, and with one replica, the setting changes nothing: first add replicas (`kafka-reassign-partitions.sh`). The command needs no restart:
+#
+# ```
+# kafka-configs.sh --bootstrap-server localhost:9092 --alter --topic __consumer_offsets --add-config min.insync.replicas=2
+# ```
 
 # %% [markdown]
 # ## What the client is told
 #
-# If the log refuses a batch with `NOT_ENOUGH_REPLICAS`, this error is about `__consumer_offsets`. But a client with this error would suspect `orders-0`, the partition in its commit. So the coordinator translates the errors of the log into three errors, each of which is advice:
+# If the log refuses a batch with `NOT_ENOUGH_REPLICAS`, this error is about `__consumer_offsets`. But a client would think of `orders-0`, the partition in its commit. So the coordinator translates the errors of the log into three errors, each of which is advice. (`commitAsync` gives its result to your *callback*, a function.)
 #
-# | the answer | the advice | `commitSync` | the callback of `commitAsync` gets |
+# | the answer | the advice | `commitSync` | the callback gets |
 # |---|---|---|---|
 # | `COORDINATOR_NOT_AVAILABLE` | You cannot know whether the commit is stored: wait, and commit again. | repeats for 60 seconds (`default.api.timeout.ms`), then throws `TimeoutException` | `RetriableCommitFailedException` |
 # | `NOT_COORDINATOR` | Another broker can store the commit: find the new coordinator, and commit again. | the same | the same |
 # | `UNKNOWN_SERVER_ERROR` | No broker will store the commit: repeating does not help. | throws `KafkaException` at once | `KafkaException` |
 #
-# After `COORDINATOR_NOT_AVAILABLE` or `NOT_COORDINATOR`, your program may go on, because its next commit replaces the failed commit. Until then, a crash or a rebalance can repeat records. After a `KafkaException`, first find the cause: the next commit can fail, too.
+# After the first two answers, your program may go on, because its next commit replaces the failed one. Until then, a crash or a rebalance can repeat records. After a `KafkaException`, first find the cause: the next commit can fail, too.
 
 # %% [markdown]
 # ## Exercise: what is left after a crash
@@ -198,7 +201,7 @@ course.check("after_the_crash", after_the_crash)
 # %% [markdown]
 # ## Two commits on their way
 #
-# `commitAsync` does not wait, so two commits of one partition can be in flight together. Which one counts? The coordinator handles the requests of a partition of `__consumer_offsets` one after the other, so the records are in the log, and on every replica, in the order of the requests. But several threads deliver the confirmations, so the coordinator may hear about the second commit before it hears about the first one.
+# `commitAsync` does not wait, so two commits of one partition can be in flight together. Which one counts? The coordinator handles the requests of a group one after the other, so the records are in the log, and on every replica, in the order of the requests. But several threads deliver the confirmations, so the coordinator may hear about the second commit first.
 #
 # *Predict*: 6 is appended, then 7. The confirmation of 7 arrives first, then that of 6. Which offset does a fetch return at the end?
 
@@ -253,7 +256,7 @@ course.check("commit_again", commit_again)
 # %% [markdown]
 # ## Exercise for later: translate an error
 #
-# Write `commit_error(append_error)`: it takes the name of the log's error, a text, and returns the name in the answer. For each error in this table, choose one of the three answers of "What the client is told": can this broker store the commit later, or only another broker, or no broker? Other errors stay unchanged.
+# Write `commit_error(append_error)`. The argument is a string, the name of the log's error. Return the name of the error that the client gets. For each error in this table, choose one of the three answers above: can this broker store the commit later, or only another broker, or no broker? Other errors stay unchanged.
 #
 # | error of the log | what happened |
 # |---|---|
@@ -261,7 +264,7 @@ course.check("commit_again", commit_again)
 # | `NOT_ENOUGH_REPLICAS` | Fewer replicas are in sync than `min.insync.replicas`. |
 # | `REQUEST_TIMED_OUT` | The replicas have not confirmed the batch in time. |
 # | `NOT_LEADER_OR_FOLLOWER` | Another broker leads the partition now. |
-# | `KAFKA_STORAGE_ERROR` | The disk failed, so the broker gives up the partition to another broker. |
+# | `KAFKA_STORAGE_ERROR` | The disk failed, so another broker must lead the partition. |
 # | `MESSAGE_TOO_LARGE`, `RECORD_LIST_TOO_LARGE`, `INVALID_FETCH_SIZE` | The batch is too large for the log. |
 
 # %%
@@ -276,7 +279,7 @@ course.check("commit_error", commit_error)
 # %% [markdown]
 # ## What is written
 #
-# A real 4.3.1 broker received four commits of `dashboard`, whose client is not a member of the group. The broker wrote one batch for each request, so a crash can lose a request, but never a part of a request. The next cell prints these batches. Then our models of 4.3.1 and 3.9.2 store the same commits. A ✓ means: a real broker of this version wrote batches with the same offsets and sizes.
+# Can a crash lose a part of a request? A real 4.3.1 broker received four commits of `dashboard`, and wrote one batch for each. So a crash can lose a request, but never a part of it. A ✓ means that our model wrote batches with the same offsets and sizes:
 
 # %%
 # script
@@ -298,9 +301,9 @@ for kafka in ("4.3.1", "3.9.2"):
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# Instead of a snapshot, the coordinator of 3.9 has two maps: the [*cache*](../docs/handbook/glossary.md#cache), from which it answers fetches, and a map of the commits in flight. A confirmed offset moves into the cache, unless the cache has an offset from a later record. When a commit is refused or times out, 3.9 forgets its offset.
+# Instead of a snapshot, the coordinator of 3.9 has two maps: the [*cache*](../docs/handbook/glossary.md#cache), from which it answers fetches, and a map of the commits in flight. When the replicas confirm an offset, 3.9 moves it into the cache, unless the cache already has one whose record is later in the log. When a commit is refused or times out, 3.9 forgets its offset.
 #
-# Here, 6 times out. Then the replicas recover, and confirm a commit for another partition. A row with one answer holds for both versions:
+# Here, 6 times out. Then the replicas confirm a commit for another partition. A row with one answer holds for both versions:
 
 # %%
 # script
@@ -314,13 +317,12 @@ def commit_after_a_timeout(broker):
 course.compare_brokers(commit_after_a_timeout, holds_answers=True)
 
 # %% [markdown]
-# Replicas copy the log in order, so those that have the record of `orders-1` also have the record of 6. That is why 4.x shows 6 at the end. 3.9 has forgotten 6, and fetches return 5 until the next commit or load. Three more differences:
+# Replicas copy the log in order, so those that have the record of `orders-1` also have that of 6, and 4.x shows 6 at the end. 3.9 has forgotten 6, and fetches return 5 until the next commit or load, so in 3.9, an answer of 5 does not prove that 6 is not stored. Two more differences:
 #
 # | | 4.x | 3.9 |
 # |---|---|---|
-# | the client of a commit that times out gets | `COORDINATOR_NOT_AVAILABLE` | `REQUEST_TIMED_OUT` (a Java consumer treats both alike) |
+# | the client of a commit that times out gets | `COORDINATOR_NOT_AVAILABLE` | `REQUEST_TIMED_OUT` |
 # | the client of a batch that is too large gets | `UNKNOWN_SERVER_ERROR` | `INVALID_COMMIT_OFFSET_SIZE` |
-# | one batch has | one or more requests | one request |
 #
 # <details><summary>The map of commits in flight, and a commit that is answered NONE but not shown</summary>
 #
@@ -334,14 +336,14 @@ course.compare_brokers(commit_after_a_timeout, holds_answers=True)
 # | 7 times out, and leaves the map | – | 5 |
 # | 6 is confirmed, and its client gets `NONE` | – | 5 |
 #
-# When 6 is confirmed, 3.9 looks into the map. The map is empty, so 3.9 believes that somebody deleted the offset in the meantime, and does not move 6 into the cache. Fetches return 5 until the next commit or load. The same happens to a commit in flight whose group is deleted meanwhile: it is answered `NONE`, and not shown.
+# When 6 is confirmed, 3.9 looks into the map. The map is empty, so 3.9 believes that somebody deleted the offset in the meantime, and does not move 6 into the cache. Fetches return 5 until the next commit or load. And if a group is deleted while its commit is in flight, the client also gets `NONE`, and fetches do not show the offset.
 #
 # </details>
 #
 # <details><summary>Other versions</summary>
 #
-# - Kafka 1.0.1 gives every commit an expire timestamp: the time of the commit plus `offsets.retention.minutes`, one day by default. A commit request of version 0 goes to ZooKeeper.
-# - Up to 3.7, a commit that is refused because its metadata is too long stays in the map of commits in flight. Until the next commit or load, fetches of stable offsets (lesson 05) receive an error for this partition, and its offset does not expire.
+# - Kafka 1.0.1 gives every commit an expire timestamp: the time of the commit plus `offsets.retention.minutes`, one day by default. If its client uses version 0 of OffsetCommit, the offset is stored in ZooKeeper, not in the topic.
+# - Up to 3.7, a commit that is refused because its metadata is too long stays in the map of commits in flight. Until the next commit or load, a consumer's fetches (lesson 05) receive an error for this partition, and its offset does not expire.
 # - A broker up to 3.9 warns `Mixing both types of offset commits` if a group commits in transactions and outside of them (lesson 08).
 #
 # [All errors of an append](../docs/handbook/errors.md#errors-of-an-append) are in the handbook.
@@ -349,28 +351,42 @@ course.compare_brokers(commit_after_a_timeout, holds_answers=True)
 # </details>
 
 # %% [markdown]
+# ## Check yourself
+#
+# <details><summary>A commit got an error. Why may the next broker still return its offset?</summary>
+#
+# The record can be in the log: an error does not remove it, and the next broker loads all records of its copy.
+#
+# </details>
+#
+# <details><summary>Why does a fetch not return an offset whose record is already in the log?</summary>
+#
+# Until the replicas have the record, a crash can lose it, and then the offset would go back.
+#
+# </details>
+#
 # ## In five lines
 #
 # - The coordinator appends, waits for the replicas, shows the offset, and answers.
-# - `NONE` means that all replicas in sync have the commit, at least `min.insync.replicas` of them.
+# - `NONE` means that every replica in sync has the commit. There are at least `min.insync.replicas` such replicas.
 # - Without `NONE`, the commit may be stored or not.
 # - The later record in the log is the newer commit.
 # - The next broker has every confirmed commit, and perhaps unconfirmed ones.
 #
 # ## For your consumer
 #
-# - A consumer's [*position*](../docs/handbook/glossary.md#position-of-a-consumer), the offset of the next record that it will read, is only in its memory. If 6 is committed and the consumer dies after reading the records 6 to 9, its successor reads these records again. Process first and then commit, and you have [*at least once*](../docs/handbook/glossary.md#at-least-once); the other order means [*at most once*](../docs/handbook/glossary.md#at-most-once).
-# - Use `commitSync` before you close a consumer. It retries for `default.api.timeout.ms`. After a `TimeoutException`, the commit may still be stored.
+# - A consumer's [*position*](../docs/handbook/glossary.md#position-of-a-consumer) is only in its memory. If 6 is committed and the consumer dies after reading the records 6 to 9, its successor reads these records again ([*at least once*](../docs/handbook/glossary.md#at-least-once)).
+# - Use `commitSync` before you close a consumer. After a `TimeoutException`, commit again, or ask with `committed`. A restart of the consumer does no harm, but can repeat records.
 # - `commitAsync` does not retry: a repeated old commit could land after a newer one in the log, and win. Log its errors.
-# - With auto commit, `poll` commits at most once in 5 seconds (`auto.commit.interval.ms`). If your loop needs two minutes for the records of one `poll`, a crash repeats two minutes.
+# - With auto commit, `poll` commits. If your loop needs two minutes for the records of one `poll`, a crash repeats two minutes.
 
 # %% [markdown]
 # ## At 3 am
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | Commits fail with `COORDINATOR_NOT_AVAILABLE`. | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets --under-min-isr-partitions` | A listed partition has fewer replicas in sync than `min.insync.replicas`, so it refuses commits. | Bring the missing brokers back. Consumers repeat their commits. Do not lower `min.insync.replicas`: one broker could then have the only copy. |
-# | Commits fail now and then, although this command lists nothing. | several times: `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets --under-replicated-partitions` | A partition that is listed now and then has a slow replica. While it is less than 30 seconds behind (`replica.lag.time.max.ms`), it counts as in sync, and commits wait for it. | Look at the disk and the network of its broker. |
+# | Commits fail with `COORDINATOR_NOT_AVAILABLE`. (The metric `UnderMinIsrPartitionCount` of a broker is above 0.) | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets --under-min-isr-partitions` | A listed partition has fewer replicas in sync than `min.insync.replicas`, so it refuses commits. | Bring the missing brokers back. Consumers repeat their commits. Do not lower `min.insync.replicas`: one broker could then have the only copy. |
+# | Commits fail now and then, although this command lists nothing. | run several times: `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets --under-replicated-partitions` | If a partition is listed in some of the runs, one of its replicas (not in `Isr`) is slow. While it is less than 30 seconds behind (`replica.lag.time.max.ms`), it counts as in sync, and commits wait for it. | Look at the disk and the network of its broker. |
 
 # %% [markdown]
 # <details><summary>In Kafka</summary>
@@ -387,6 +403,6 @@ course.compare_brokers(commit_after_a_timeout, holds_answers=True)
 #
 # ## What we left out, and why
 #
-# How replicas copy records, and which commits are allowed (lesson 07). All terms are in the [glossary](../docs/handbook/glossary.md).
+# How replicas copy records. All terms are in the [glossary](../docs/handbook/glossary.md).
 #
 # **Next:** [05 · Fetching](05_fetching.ipynb): a consumer asks for its offset, and nobody reads the topic.

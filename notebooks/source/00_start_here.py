@@ -305,7 +305,7 @@ course.progress()
 #
 # This shows the committed offset of each partition (`-`: nothing is committed). LAG says how many records the group is behind; a LAG that keeps growing is a problem.
 #
-# The command `kafkagroups` of this course (`pip install .` in its folder) runs on your own machine, and reads a **copy** of a broker's files, so it can do no harm. PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition)). Without access to the broker's disk, `kafkagroups pull` makes one, as a client that may read `__consumer_offsets`. For example, `kafkagroups load PATH` lists the groups and offsets that the next broker would have.
+# The command `kafkagroups` of this course (`pip install .` in its folder) runs on your own machine, and reads a **copy** of a broker's files, so it can do no harm. PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition)). Without access to the broker's disk, [`kafkagroups pull`](../docs/operator.md#with-pull) makes one, as a client that may read `__consumer_offsets`. For example, `kafkagroups load PATH` lists the groups and offsets that the next broker would have.
 #
 # [The runbook](../docs/operator.md#symptoms) leads from each symptom to a command.
 #

@@ -263,7 +263,7 @@ print_offsets("3.9.2", "classic")
 # %% [markdown]
 # ## At 3 am
 #
-# PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition)). Without access to the broker's disk, `kafkagroups pull` makes one, as a client that may read `__consumer_offsets`. Here, PATH has the folders of all partitions. `kafkagroups partition billing --partitions 50` prints the partition of a group.
+# PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition)). Without access to the broker's disk, [`kafkagroups pull`](../docs/operator.md#with-pull) makes one, as a client that may read `__consumer_offsets`. Here, PATH has the folders of all partitions. `kafkagroups partition billing --partitions 50` prints the partition of a group.
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|

@@ -312,7 +312,7 @@ course.check("read_varint", read_varint)
 # %% [markdown]
 # ## At 3 am
 #
-# PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition)). Without access to the broker's disk, `kafkagroups pull` makes one, as a client that may read `__consumer_offsets`. The folder is in `log.dirs` of the broker.
+# PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition)). Without access to the broker's disk, [`kafkagroups pull`](../docs/operator.md#with-pull) makes one, as a client that may read `__consumer_offsets`. The folder is in `log.dirs` of the broker.
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|

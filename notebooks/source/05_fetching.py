@@ -404,7 +404,7 @@ course.compare_brokers(commit_in_flight, holds_answers=True)[2:]
 # %% [markdown]
 # ## At 3 am
 #
-# PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition)). Without access to the broker's disk, `kafkagroups pull` makes one, as a client that may read `__consumer_offsets`.
+# PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition)). Without access to the broker's disk, [`kafkagroups pull`](../docs/operator.md#with-pull) makes one, as a client that may read `__consumer_offsets`.
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|

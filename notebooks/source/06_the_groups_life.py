@@ -404,7 +404,7 @@ course.compare_brokers(ask_after_row_8)[1:]
 # %% [markdown]
 # ## At 3 am
 #
-# `server.log` is the log of the group's coordinator, which `--describe --state` prints. PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition)). Without access to the broker's disk, `kafkagroups pull` makes one, as a client that may read `__consumer_offsets`.
+# `server.log` is the log of the group's coordinator, which `--describe --state` prints. PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition)). Without access to the broker's disk, [`kafkagroups pull`](../docs/operator.md#with-pull) makes one, as a client that may read `__consumer_offsets`.
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|

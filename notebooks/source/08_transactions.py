@@ -340,7 +340,7 @@ with course.fold("after_the_load", after_the_load, " and ".join(finds_41)):
 #
 # ## At 3 am
 #
-# PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition)). Without access to the broker's disk, `kafkagroups pull` makes one, as a client that may read `__consumer_offsets`.
+# PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition)). Without access to the broker's disk, [`kafkagroups pull`](../docs/operator.md#with-pull) makes one, as a client that may read `__consumer_offsets`.
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|

@@ -276,7 +276,7 @@ course.check("needs_an_abort", needs_an_abort)
 #
 # **As long as one broker has large replicas, restart no other broker.** The broker with the large replicas could become the leader instead, and the groups would wait for the long load (lesson 11).
 #
-# PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition)); without access to the broker's disk, [`kafkagroups pull`](../docs/operator.md#with-pull) makes the copy with the rights of a client that may read the topic.
+# PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition)). Without access to the broker's disk, [`kafkagroups pull`](../docs/operator.md#with-pull) makes one, as a client that may read `__consumer_offsets`.
 #
 # | what is large | command | what it means | what is safe to do |
 # |---|---|---|---|

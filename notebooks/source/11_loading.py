@@ -325,7 +325,7 @@ with course.fold("classic_answer", classic_answer):
 #
 # ## At 3 am
 #
-# After a failed load, do not move the leadership, because each replica has the bad record. PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition)); without access to the broker's disk, [`kafkagroups pull`](../docs/operator.md#with-pull) makes the copy with the rights of a client that may read the topic.
+# After a failed load, do not move the leadership, because each replica has the bad record. PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition)). Without access to the broker's disk, [`kafkagroups pull`](../docs/operator.md#with-pull) makes one, as a client that may read `__consumer_offsets`.
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|

@@ -286,7 +286,7 @@ course.check("merge", merge)
 #
 # ## At 3 am
 #
-# PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition)); without access to the broker's disk, [`kafkagroups pull`](../docs/operator.md#with-pull) makes the copy with the rights of a client that may read the topic.
+# PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition)). Without access to the broker's disk, [`kafkagroups pull`](../docs/operator.md#with-pull) makes one, as a client that may read `__consumer_offsets`.
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|

@@ -373,7 +373,7 @@ course.check("after_record_29", after_record_29)
 # %% [markdown]
 # ## At 3 am
 #
-# PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition)); without access to the broker's disk, [`kafkagroups pull`](../docs/operator.md#with-pull) makes the copy with the rights of a client that may read the topic. Before a restart, copy all partitions of the broker.
+# PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition)). Without access to the broker's disk, [`kafkagroups pull`](../docs/operator.md#with-pull) makes one, as a client that may read `__consumer_offsets`. Before a restart, copy all partitions of the broker.
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|

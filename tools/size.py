@@ -20,18 +20,18 @@ PACKAGE = ROOT / "kafkagroups"
 ENGINE = ROOT / "engine" / "src"
 CEILINGS = {
     "(top)": 498,
-    "cli": 2727,
+    "cli": 2737,
     "coordinator": 4981,
     "course": 6648,
     "engine": 2552,
     "groups": 1995,
-    "history": 4923,
+    "history": 4944,
     "html_report": 294,
     "kafka_tools": 399,
     "loading": 1947,
     "log": 2261,
     "records": 1762,
-    "repair": 2003,
+    "repair": 1999,
     "spark": 1512,
     "synth": 537,
 }

@@ -43,8 +43,7 @@ def read_bytes(text: str, name: str) -> bytes | None:
             if found is not None:
                 return found
     raise UsageError(
-        f"{name}: expected hex, numbers such as [0, 1, -1], base64, or lines of xxd, hexdump -C or tcpdump, found "
-        f"{text[:40]!r}"
+        f"{name}: expected hex, numbers ([0, 1, -1]), base64, or xxd, hexdump -C or tcpdump, found {text[:40]!r}"
     )
 
 

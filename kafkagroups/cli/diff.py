@@ -212,7 +212,9 @@ def _describe_topic(change: Change, result: Replicas) -> str:
     if fork := result.topic_forks.get(change.key):
         epochs = f"leader epoch {fork.epoch} on {fork.side}, and at most {fork.other} on {_OTHER[fork.side]}"
         return f"; the topic forks, too, at record {fork.record} or before: it has {epochs}"
-    is_new = -1 < change.older["leader_epoch"] < change.newer["leader_epoch"]
+    if -1 in (change.older["leader_epoch"], change.newer["leader_epoch"]):
+        return "; without leader epochs, nothing says whether the topic forks, too"
+    is_new = change.older["leader_epoch"] < change.newer["leader_epoch"]
     return "; the topic has a new leader, too" if is_new else ""
 
 

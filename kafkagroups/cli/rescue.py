@@ -27,7 +27,8 @@ WHERE_OFFSETS_FIT = (
 )
 _REASONS = {
     Why.FILTERED: "the topic does not match --topic.",
-    Why.OLD_TOPIC: "the log shows that the topic was created again after --until-time: these offsets fit the old one.",
+    Why.OLD_TOPIC: "the log shows that the topic was created again after --until-time: these offsets fit the old one. "
+    "If they are planned all the same, that is not certain: see kafkagroups stats.",
     Why.PENDING: "the transaction was open, so its result is not known. The plan has the offset before it, if any.",
     Why.ABORTED: "the transaction was aborted. The plan has the committed offset before it, if there is one.",
     Why.HIDDEN: "a tombstone deleted the group, so the broker did not return the offset.",

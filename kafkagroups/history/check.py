@@ -49,8 +49,7 @@ from kafkagroups.records.releases import LARGE_DECOMPRESSED_RECORD, READ_TYPES, 
 
 _ASSIGNOR_FIELDS = ("protocol", "assignor")
 _KEEP_OFFSETS = (
-    "Before the change, save the group's offsets (kafkagroups rescue plan PATH --group GROUP), and set them again if "
-    "they are still needed."
+    "Before the change, save the group's offsets (kafkagroups rescue plan PATH --group GROUP), to set them again."
 )
 _NO_SHARE_GROUPS = (
     "The other release has no share groups, whose progress is in the topic __share_group_state: let the group's "

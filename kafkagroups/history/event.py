@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from typing import Any, NamedTuple, TypeVar
 
@@ -288,8 +288,8 @@ class Reread:
     record: int
     is_by_member: bool
     can_be_late: bool
-    owner: str
-    metadata: str
+    owner: str = ""
+    metadata: str = ""
     behind: int = 0
 
 
@@ -302,7 +302,7 @@ class Position:
 
     A form is what a program's commits have in common: whether they have a leader epoch and metadata, and whether they
     are in a transaction. If two forms follow each other in turn, and neither goes back on its own, two programs commit
-    the same offset (`has_two_writers`), and no record is read twice.
+    the same offset, or one does so in two ways (`has_two_writers`), and no record is read twice.
 
     `moved_record` and `moved_ms` are the commit that changed the offset last, and `forward_ms` is the time of the last
     move forward. `longest_pause_ms` is the longest time between two moves. `member` has the topic partition, as far as
@@ -345,7 +345,7 @@ class Position:
         self.moved_ms = self.committed_ms
 
     def skips(self, offset: int) -> bool:
-        """Return whether a commit is so far beyond the usual steps that nobody can have read what lies between."""
+        """Return whether a commit is far beyond the usual steps. A group that works off a backlog reads so far, too."""
         step = offset - self.now
         return self.moves >= MIN_MOVES and step >= max(MIN_SKIP, SKIP_STEPS * self.longest_step)
 
@@ -372,18 +372,25 @@ class Position:
         return self.rereads[-1] if self.remaining and self.rereads and self.rereads[-1].can_be_late else None
 
     def commit(
-        self, offset: int, record: int, time_ms: int | None, *, is_by_member: bool, owner: str = "", metadata: str = ""
+        self, offset: int, record: int, time_ms: int | None, *, is_by_member: bool, is_set: bool = False, **about: Any
     ) -> None:
+        """If `is_set` is true, a tool set it ahead, and nobody has read so far. `about` are fields of Reread."""
         if self.is_set and is_by_member and offset < self.now:
             self.highest = -1
-        elif offset < self.now:
+        elif offset < min(self.now, self.highest):
             step = (offset, self.now, self.record, self.highest, offset, record)
-            self.rereads.append(Reread(*step, is_by_member, is_by_member, owner, metadata))
+            self.rereads.append(Reread(*step, is_by_member, is_by_member, **about))
         elif self.rereads:
             last = self.rereads[-1]
             last.behind += offset < last.before
             last.can_be_late &= last.behind <= MAX_BEHIND
-            last.end = max(last.end, min(offset, last.limit))
+            if is_set and last.end > last.start:
+                last.limit = last.end
+            elif is_set and not last.is_by_member:  # A tool corrects its step back before anybody has read.
+                corrected = replace(last, start=offset, end=offset, record=record)
+                self.rereads[-1:] = [corrected] if offset < last.limit else []
+            else:
+                last.end = max(last.end, min(offset, last.limit))
         if offset != self.now:
             if time_ms is not None and self.moved_ms is not None:
                 self.longest_pause_ms = max(self.longest_pause_ms, time_ms - self.moved_ms)
@@ -393,7 +400,7 @@ class Position:
             self.moved_record = record
             self.moved_ms = time_ms
             self.moves += 1
-        if offset > self.highest:
+        if offset > self.highest and not is_set:
             self.highest = offset
             self.highest_record = record
         self.is_set &= not is_by_member and offset == self.now
@@ -444,9 +451,10 @@ class Position:
     def describe_rewound(self) -> str:
         if self.has_two_writers:
             alone = ", only while the group has no member" if self.has_outsider else ""
+            programs = f"two programs{'' if alone else ', or one in two ways,'}"
             when = {form: "" for form in self._member_forms}
             writers = [f"one {form} is at {now}{when.get(form, alone)}" for form, now in self._newest_by_form.items()]
-            return f"{self.topic_partition}: two programs commit this offset in turn: {', '.join(writers)}."
+            return f"{self.topic_partition}: {programs} commit this offset in turn: {', '.join(writers)}."
         highest = f"{self.highest} ({name_record(self.partition, self.highest_record)})"
         now = f"{self.now} ({name_record(self.partition, self.record)})"
         late = [each for each in self.rereads if each.can_be_late]

@@ -74,7 +74,7 @@ class RecordFate:
     went_back
         Whether an offset record commits a smaller offset than before, which can have been a pending one.
     skipped
-        Whether an offset record skips records that nobody has read, as far as the log tells.
+        Whether an offset record can skip records that nobody has read, as far as the log tells.
     note
         Offset record: the commit's metadata. Marker: "commit" or "abort".
     producer_id, producer_epoch

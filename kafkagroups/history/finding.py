@@ -98,9 +98,8 @@ def describe_topic(topic: TopicPartitions, coordinator: str, group: str | None =
         only = [f" ({count} is the only one up to {MAX_FITTING} that fits all groups)" for count in topic.fitting]
         yield (
             "The topic's partition count is unknown: set it with --partitions N, one more than the highest partition "
-            f"number on any broker{only[0] if len(only) == 1 else ''}. Until then, the first partition with "
-            "records of a group answers, and nothing says whether the count was changed. The answer can be wrong for: "
-            f"{names}."
+            f"number on any broker{only[0] if len(only) == 1 else ''}. Until then, a group's first partition answers, "
+            f"and nothing says whether the count was changed. The answer can be wrong for: {names}."
         )
     if topic.beyond:
         noun = "partition" if len(topic.beyond) == 1 else "partitions"
@@ -130,13 +129,13 @@ REMEDIES = {
     "partition again. Otherwise, before a broker restarts or the leadership moves, write down the offsets that "
     "kafka-consumer-groups.sh still shows, and compare them with what the applications have processed. The topic "
     "needs cleanup.policy=compact and nothing else:",
-    "early_expiry": "Let the groups commit before then, with a client (since 2.1) that leaves the time to the broker.",
+    "early_expiry": "If your brokers keep offsets longer, commit them before then, with a client of 2.1 or newer.",
     "expiry_in_use": "Let the program that commits join the group (subscribe instead of assign), or give it a group "
     "id of its own; a longer offsets.retention.minutes holds for all groups.",
-    "group_family": "Give the program that creates these groups one fixed group id, or let it delete its group at its "
-    "end. Then delete the old groups. The log first grows by a tombstone for each offset, until the cleaner passes:",
-    "hanging_transaction": "The log alone does not prove that it hangs. If kafka-transactions.sh list does not show "
-    "the transaction of this producer id as Ongoing, end it:",
+    "group_family": "A group that still commits (kafkagroups timeline) is in use. Give the program of the others one "
+    "fixed group id, or let it delete its group. Then delete the old ones; the log grows by tombstones first:",
+    "hanging_transaction": "The log alone does not prove that it hangs. If it is still open in a new copy of this "
+    "partition, and kafka-transactions.sh list does not show the transaction of this producer id as Ongoing, end it:",
     "large_commits": "The metadata of a commit is no place for state: a broker refuses more than "
     "offset.metadata.max.bytes (4096 by default), and the position then stands still. kafkagroups explain shows "
     "whether the longest metadata grow towards it. Of many members, each generation is one large record.",
@@ -152,17 +151,17 @@ REMEDIES = {
     "are in the new partitions: do not delete them.",
     "skipped": "Save the group's offsets with kafkagroups rescue plan, because they expire once it has no members. "
     "Then stop its members before the change; those that start afterwards need a protocol that the other release has.",
-    "skipped_records": "Find out who committed this: a consumer that found no offset and began at the end "
-    "(auto.offset.reset), a tool, or another program. Let another group read what lies between, or stop this group "
-    "and set it back to the offset before: it then reads the later records again, too.",
-    "two_writers": "Give each program a group id of its own: each continues at the other one's offset after a "
-    "rebalance or a restart. kafkagroups stats --by writer shows how both commit.",
+    "skipped_records": "A backlog or a burst looks the same: ask first what was processed. If records are missing, "
+    "find out who committed this: a consumer that began at the end (auto.offset.reset), a tool, or another program. "
+    "Let another group read them, or stop this one, and set the offset before: it repeats the later ones, too.",
+    "two_writers": "If one program does both (see the members), leave one way (enable.auto.commit=false). If not, give "
+    "each a group id of its own: each goes on at the other's offset. kafkagroups stats --by writer shows both.",
     "unassigned_partition": "Read the log of the group's leader (new protocol: of the coordinator) for a member with "
     "another assignor, or metadata that miss the partition. A restart of the leader assigns anew.",
     "uncleaned": "Check log.cleaner.enable=true and cleanup.policy=compact. Repair the error in log-cleaner.log. Then, "
     "for a dead thread, change log.cleaner.threads; for an uncleanable partition, restart this broker.",
-    "unrevoked_partition": "Look at this process: its poll loop or its rebalance listener is stuck, and none of its "
-    "partitions goes on. If it ends, the others get them: at once if it leaves, or else after its session time-out.",
+    "unrevoked_partition": "If it must in a new copy, too, and its positions stand, its poll loop or rebalance "
+    "listener is stuck; if they move, it finishes a batch. Others get them when it leaves, or its session times out.",
     "zeros": "Delete .kafka_cleanshutdown in log.dirs before the broker starts, or restarts for a failover to it: "
     "recovery then cuts the zeros off.",
 }

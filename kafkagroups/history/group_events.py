@@ -58,11 +58,12 @@ class GroupState:
 
     `type` is "classic", "consumer", "share" or "streams"; None if no record of the group is in effect. `generation` is
     the generation or the group epoch. `empty_since_ms` is the time since which a classic group has no members.
-    `patterns` are the topics that each pattern of topic names matches. `lost_at` has the topics to which no member
-    subscribes any longer, and since which record. `assigned` are the partitions that each member has, with topic names
-    (classic group) or topic ids, and `targets` those that they should have in a newer group. `since` are the records
-    with which the members of a consumer group got their present states. `topics` are the topics to which the
-    newest members subscribe. `share_offsets` is the value of the newest record about the offsets of a share group.
+    `patterns` are the topics that each pattern of topic names matches, and under "" those of a topology. `lost_at` has
+    the topics to which no member subscribes any longer, and since which record. `assigned` are the partitions that each
+    member has, with topic names (classic group) or topic ids, and `targets` those that they should have in a newer
+    group. `since` are the records with which the members of a consumer group got their present states. `topics` are the
+    topics to which the newest members subscribe. `share_offsets` is the value of the newest record about the offsets of
+    a share group.
     """
 
     type: str | None = None
@@ -90,8 +91,9 @@ class GroupState:
         return any(topics is None or topic in topics for topics in self._list_subscriptions())
 
     def _list_subscriptions(self) -> list[frozenset[str] | None]:
+        known = self.patterns
         return [
-            None if member.topics is None else member.topics | self.patterns.get(member.pattern or "", frozenset())
+            known.get("") if member.topics is None else member.topics | known.get(member.pattern or "", frozenset())
             for member in self.members.values()
         ]
 
@@ -169,6 +171,9 @@ def apply_request(request: list[GroupRecord], state: GroupState) -> Change:
             change.target_epoch = value.assignment_epoch
         elif record.type == TOPOLOGY:
             change.topology_epoch = value.epoch
+            parts = value.subtopologies
+            repartition = (each.name for part in parts for each in part.repartition_source_topics)
+            state.patterns[""] = frozenset(repartition).union(*(part.source_topics for part in parts))
         elif record.type in CURRENT_ASSIGNMENTS:
             change.epochs[member_id] = value.member_epoch
             # A streams member has tasks.
@@ -250,7 +255,8 @@ def _read_partitions(assignment: Any, *names: str) -> frozenset[tuple[str, int]]
 
 
 def _read_modern_member(value: Any) -> Member:
-    topics = frozenset(getattr(value, "subscribed_topic_names", ()))
+    names = getattr(value, "subscribed_topic_names", None)
+    topics = None if names is None else frozenset(names)
     pattern = getattr(value, "subscribed_topic_regex", None)
     classic = getattr(value, "classic_member_metadata", None)
     rebalance_ms = getattr(value, "rebalance_timeout_ms", None)
@@ -409,7 +415,7 @@ class GroupEvents:
         if old.type == "classic" and old.generation is not None and generation > old.generation + 1:
             # The cleaner keeps the newest record of a key. So between two records of the group, none was removed.
             missing = f"no record of {count_of(generation - old.generation - 1, 'earlier generation')}"
-            text += f"; {missing} (a rebalance did not end, or an append failed)"
+            text += f"; {missing} (a rebalance did not end, an append failed{', or a gap has it' * self.has_hole})"
         return f"{text}."
 
     def _describe_joined(self, joined: Ids) -> str:

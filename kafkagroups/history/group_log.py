@@ -167,8 +167,10 @@ class GroupLog:
 
     @property
     def has_only_offsets(self) -> bool:
-        """Whether all records of the group are offset records: members would have made its coordinator write others."""
-        return bool(self._group_records) and all(each.is_offset for each in self._group_records)
+        """Whether all records of the group are offset records: members would have made its coordinator write others,
+        also of types that the coordinator of the rules does not read.
+        """
+        return bool(self._group_records) and all(entry.type in (0, 1, None) for entry in self)
 
     def __iter__(self) -> Iterator[RecordFate]:
         """Iterate over the records in the order of the log."""

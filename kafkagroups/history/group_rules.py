@@ -5,9 +5,10 @@
 - `large_commits`: a group wrote more than half of the bytes of a partition of at least MIN_LARGE_BYTES, with records of
   more than LARGE_RECORD_BYTES: its commits have long metadata, or its many members have long assignments.
 - `early_expiry`: a client asked for a retention time (OffsetCommit v2 to v4), so an offset goes earlier than
-  offsets.retention.minutes lets others go. Before KIP-211 (Kafka 2.1), that is usual.
+  the default of offsets.retention.minutes lets others go. Before KIP-211 (Kafka 2.1), that is usual.
 - `expiry_in_use`: offsets will expire although the group still commits (find_expiry_in_use).
-- `topic_created_again`: the id of a topic changed between commits, or the first commits after its deletion are lower.
+- `topic_created_again`: the id of a topic changed between commits, only its deletion can have deleted offsets, or the
+  first commits after that are lower, which is only a sign.
 - `unassigned_partition`: a group subscribes to the topic of an offset, and no member has its partition, while the
   group's other offsets move on.
 - `group_family`: at least MIN_GROUPS groups without members have the same name apart from the last part, and have more
@@ -134,8 +135,8 @@ def find_expiries(partition: Partition) -> Iterator[Finding]:
     expire_ms, group_id, key, record = min(early)
     groups = sorted({each[1] for each in early})
     what = (
-        f"{count_of(len(early), 'offset')} ({list_groups(groups)}) will expire before offsets.retention.minutes have "
-        f"passed, by their own expire times. The first is {key} of group {group_id}, at {describe_time(expire_ms)}."
+        f"{count_of(len(early), 'offset')} ({list_groups(groups)}) will expire before the default of 7 days, by their "
+        f"own expire times. The first is {key} of group {group_id}, at {describe_time(expire_ms)}."
     )
     only_group = group_id if len(groups) == 1 else None
     yield partition.finding(record, "early_expiry", what, group=only_group, topic_partition=key)
@@ -158,7 +159,7 @@ def list_recreated(signs: RecreationSigns) -> Iterator[tuple[int | None, Recreat
         deleted_ms = [sign.deleted_ms for _, _, sign in found]
         is_together = len(groups) > 1 and max(deleted_ms) - min(deleted_ms) <= RECREATED_MS
         if is_together or any(sign.is_certain for _, _, sign in found):
-            first = min(found, key=lambda each: (each[2].ids is None, each[2].time_ms or 0, each[2].record))
+            first = min(found, key=lambda each: (each[2].ids is None, not each[2].is_certain, each[2].time_ms or 0))
             yield first[0], first[2], groups
 
 
@@ -166,14 +167,18 @@ def find_recreated(signs: RecreationSigns) -> Iterator[Finding]:
     for partition, first, groups in list_recreated(signs):
         topic = first.topic
         time = "" if first.time_ms is None else f", at the latest at {describe_time(first.time_ms)}"
-        shown_by = "its offsets were deleted with it, and the first commits after that are lower than the last before"
-        if first.is_certain:
-            shown_by = "its offsets were deleted with it, and a broker stores no later commit without a new topic"
+        was = "was"
+        doubt = ""
+        shown_by = "its offsets were deleted with it, and a broker stores no later commit without a new topic"
         if first.ids is not None:
             shown_by = f"its id changed from {first.ids[0]} to {first.ids[1]}"
-        what = f"Topic {topic} was created again{time}: {shown_by}. Commits of {list_groups(groups)} show it."
+        elif not first.is_certain:
+            was = "can have been"
+            doubt = "If its partition.metadata is older than the commits before, it is the same topic. If not: "
+            shown_by = "its offsets went with it, or expired, or a script deleted them, and the next commits are lower"
+        what = f"Topic {topic} {was} created again{time}: {shown_by}. Commits of {list_groups(groups)} show it."
         remedy = (
-            f"Do not set offsets of {topic} from before that time, by hand or from a rescue plan: their records are "
+            f"{doubt}Do not set offsets of {topic} from before that time, by hand or from a plan: their records are "
             "gone. A running consumer can have committed its old position once more; then its later, lower commits are "
             "right. A group that began at the end (auto.offset.reset=latest) has skipped the first records: set it to "
             "0 if it needs them. A program with positions outside Kafka must forget those of the old topic first."
@@ -336,9 +341,8 @@ def find_shared_instances(partition: Partition) -> Iterator[Finding]:
                 f"({describe_time(last.timestamp_ms)}). {describe_settings(shared)}"
             )
             remedy = (
-                f"Find every process with group.instance.id={instance_id}. If one of them does not belong to the "
-                "group, stop it, and give it its own group id; otherwise, give each its own instance id. Both may have "
-                "handled the same records."
+                f"Find every process with group.instance.id={instance_id}. If one is foreign, stop it, and give it its "
+                "own group id; otherwise, give each its own instance id. Both may have handled the same records."
             )
             yield partition.finding(first.offset, "shared_instance_id", what, remedy, group=group)
 

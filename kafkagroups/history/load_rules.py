@@ -205,8 +205,7 @@ class FailedLoad:
             return "No release that this package knows loads this log."
         return (
             f"Releases that load this log: {' and '.join(loading)}. See their answers first (kafkagroups load PATH "
-            "--coordinator COORDINATOR --kafka VERSION): an older one skips record types that it does not know, and a "
-            "cluster cannot always go back to it."
+            "--coordinator COORDINATOR --kafka VERSION): an older one skips unknown types; not every downgrade works."
         )
 
     def _describe_unload(self, error: str, group_id: str) -> Finding:

@@ -51,13 +51,15 @@ class Deletion(NamedTuple):
     """The newest commit of a topic partition, its tombstone, and why it was deleted; or the record of the group with
     which a coordinator began anew that had forgotten it.
 
-    `causes` are those that the log allows before a later commit decides.
+    `causes` are those that the log allows before a later commit decides. `expiry` is "", or says that the offset
+    expired if the broker's retention time is shorter than the given one.
     """
 
     commit: GroupRecord
     tombstone: GroupRecord
     cause: Cause
     causes: list[Cause]
+    expiry: str = ""
 
     def is_in_same_topic(self, later: GroupRecord) -> bool | None:
         """Return whether a later commit is of the topic that the deleted one was of; None if the log does not tell."""
@@ -143,8 +145,8 @@ class PartitionHistory:
         since = f", {describe_duration(age_ms)} after its last member left" if age_ms >= 0 else ""
         what = f"The group was deleted with {count_of(len(keys), 'offset')}{since}: {list_names(keys)}"
         # The classic coordinator deletes the group in the same batch if the topic of its last offsets is deleted.
-        can_be_topic = self.is_classic and len({key.topic for key in keys}) == 1 and not can_expire
-        what += ", or with the topic" if can_be_topic else ""
+        can_be_topic = self.is_classic and all(each.entry.cause is not Cause.EXPIRED for each in tombstones)
+        what += f", or with the topic{'s' * (len({key.topic for key in keys}) > 1)}" if can_be_topic else ""
         can_be_shorter = self.retention_ms is not None and age_ms >= MIN_RETENTION_MS and not can_expire
         what += ", or its offsets expired, if the broker's retention time is shorter" if can_be_shorter else ""
         return f"{what}{self.describe_wrong_clock(tombstones[0])}."
@@ -218,11 +220,12 @@ class PartitionHistory:
                 doubt = ", or it is a position in the old topic" if offset >= deleted else ""
                 skipped = f"at most 0 to {offset - 1} are skipped, unless the group began at the start{doubt}"
                 return f"{what}: in a new topic, {skipped}" if offset else what
+            is_new = "" if is_same_topic else " the topic was created again"
             if offset > deleted and not new_id:
-                return f"{what}: at most {deleted} to {offset - 1} are skipped, unless the group began at the start"
+                start = f"unless the group began at the start{is_new and f', or{is_new} (then from 0)'}"
+                return f"{what}: at most {deleted} to {offset - 1} are skipped, {start}"
             if offset < deleted:
-                doubt = "" if is_same_topic else ", unless the topic was created again"
-                return f"{what}: at least {offset} to {deleted - 1} is read again{doubt}"
+                return f"{what}: at least {offset} to {deleted - 1} is read again{is_new and f', unless{is_new}'}"
             return what
         if old is None:
             return f"{key}: {offset}, the first {'in the log' if self.group.has_hole else 'commit'}"
@@ -240,13 +243,14 @@ class PartitionHistory:
         if deletion is not None and deletion.causes == _REQUEST_OR_TOPIC and is_same_topic is not None:
             reason = f"probably with the topic: record {record.offset} has another topic id"
             if is_same_topic:
-                deletion.tombstone.entry.cause = Cause.OFFSET_DELETED
-                reason = f"by request: record {record.offset} has the same topic id"
+                deletion.tombstone.entry.cause = Cause.UNKNOWN if deletion.expiry else Cause.OFFSET_DELETED
+                reason = f"by request{deletion.expiry}: record {record.offset} has the same topic id"
             self.decided[deletion.tombstone.offset] = f"{key}: {deletion.commit.value.offset} deleted, {reason}."
-        elif deletion is not None and deletion.cause in (Cause.TOPIC_DELETED, Cause.UNKNOWN):
+        elif deletion is not None and not is_same_topic and deletion.cause in (Cause.TOPIC_DELETED, Cause.UNKNOWN):
             self._note_return(key.topic, record, deletion)
         is_in_new_topic = (is_same_topic if deletion is None else deletion.is_in_same_topic(record)) is False
         position = self.positions.get(key)
+        is_outside = not self.group.state.members and not record.is_pending
         if position is None:
             position = Position(key, self.group.partition, offset, record.offset, get_time(record))
             self.positions[key] = position
@@ -264,9 +268,9 @@ class PartitionHistory:
             if late is not None and (self.group.empty_at > position.record or len({late.owner, owner, ""}) == 3):
                 late.start = position.now  # A new owner has begun there.
                 late.can_be_late = False
-            place = (offset, record.offset, get_time(record))
-            position.commit(*place, is_by_member=is_by_member, owner=owner, metadata=record.value.metadata)
-        is_outside = not self.group.state.members and not record.is_pending
+            at = (offset, record.offset, get_time(record))
+            is_set = is_outside and self.group.empty_at >= 0 and offset - position.now > position.longest_step
+            position.commit(*at, is_by_member=is_by_member, is_set=is_set, owner=owner, metadata=record.value.metadata)
         position.note_form(offset, _describe_form(record), is_outside=is_outside)
 
     def _is_by_member(self, record: GroupRecord) -> bool:
@@ -360,10 +364,8 @@ class PartitionHistory:
                 what = f"{key}: {from_offset} stays, committed after producer {marker.producer_id}'s {offset}."
                 if old.value.offset < offset:
                     old.entry.went_back = True
-                    old.entry.what = (
-                        f"{key}: {from_offset} wins over the earlier {offset} of producer {marker.producer_id}, "
-                        f"back by {offset - old.value.offset}."
-                    )
+                    earlier = f"the earlier {offset} of producer {marker.producer_id}"
+                    old.entry.what = f"{key}: {from_offset} wins over {earlier}, back by {offset - old.value.offset}."
             else:
                 by = f", by producer {marker.producer_id}"
                 yield from self._commit(marker, record, "transaction_committed", by, producer_id=marker.producer_id)
@@ -399,8 +401,6 @@ class PartitionHistory:
         ]
         # `committed` now contains only the offsets that no tombstone of the batch deletes.
         oldest_begin_ms = self._find_oldest_begin() if any(old for _, old in deletions) else None
-        # The classic coordinator deletes the group in the same batch if the topic of its last offsets is deleted.
-        can_be_topic = self.is_classic and len({tombstone.key.topic for tombstone in tombstones}) == 1
         for tombstone, old in deletions:
             key = tombstone.key
             causes: list[Cause] = []
@@ -416,6 +416,7 @@ class PartitionHistory:
             self.positions.pop(key, None)
             self._first_records.pop(key, None)
             self._continued.discard(key)
+            expiry = self._describe_shorter_retention(old, tombstone)
             cause = self._judge_expiry(old, tombstone, oldest_begin_ms)
             if cause is not None:
                 can_be_request = cause is Cause.UNKNOWN
@@ -423,19 +424,19 @@ class PartitionHistory:
                 fields = {"from_offset": from_offset, "can_be_request": can_be_request}
                 yield self._event(tombstone, "expired", what, key, **fields)
             elif deletes_group:
-                cause = Cause.UNKNOWN if can_be_topic else Cause.GROUP_DELETED
+                # The classic coordinator deletes the group in the same batch if the topics of its offsets are deleted.
+                cause = Cause.UNKNOWN if self.is_classic else Cause.GROUP_DELETED
             else:
                 causes = self._find_causes(key)
                 cause = causes[0] if len(causes) == 1 else Cause.UNKNOWN
                 reason = " or ".join(_WORDS[each] for each in causes) or "for an unknown reason"
-                reason += self._describe_shorter_retention(old, tombstone)
                 batch = "" if len(causes) == 1 else _describe_batch(tombstone, tombstones)
-                what = f"{key}: {from_offset} deleted, {reason}{batch}."
+                what = f"{key}: {from_offset} deleted, {reason}{expiry}{batch}."
                 yield self._event(tombstone, "offset_deleted", what, key, from_offset=from_offset)
             tombstone.entry.cause = cause
             if any(other.topic == key.topic for other in self.committed):
                 cause = Cause.OFFSET_DELETED  # The topic still exists.
-            self._deleted[key] = Deletion(old, tombstone, cause, causes)
+            self._deleted[key] = Deletion(old, tombstone, cause, causes, expiry)
         has_group = self.group.state.type is not None or self.has_offsets()
         if self.is_classic and had_offsets and not has_group and not deletes_group:
             what = "The group has no offset and no group record left."
@@ -496,6 +497,7 @@ class PartitionHistory:
         if expire_ms is not None:
             return f"expired, retention time {describe_duration(expire_ms - commit.value.commit_timestamp)}."
         end = ", or was deleted by a request" if can_be_request else ""
+        end += " or with the topic" if can_be_request and all(other.topic != topic for other in self.committed) else ""
         end += self.describe_wrong_clock(tombstone)
         if group.members and not group.subscribes(topic):
             since = group.lost_at.get(topic)

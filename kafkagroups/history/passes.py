@@ -141,8 +141,7 @@ def refuse_foreign_log(topic: OpenTopic, group_ids: Collection[str]) -> None:
                 sign = sign or f"the first one, at offset {record.offset} of {batch.file}, is {text}"
     if sign:
         raise ForeignLog(
-            f"{topic.path}: this is not a log of __consumer_offsets: none of its {count} records with a key has a key "
-            f"of this topic; {sign}"
+            f"{topic.path}: this is not a log of __consumer_offsets: none of its {count} keys is of this topic; {sign}"
         )
 
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import chain
+from pathlib import Path
 
 from kafkagroups.groups.modern_group import MEMBER_STATES, ModernGroup
 from kafkagroups.history import group_rules, load_rules, partition_rules
@@ -92,7 +93,7 @@ def watch_group(partition: Partition, log: GroupLog, stats: Stats) -> Iterator[F
         first = skips[0][0]
         time = "" if first.timestamp_ms is None else f" at {describe_time(first.timestamp_ms)}"
         more = f" There are {count_of(sum(map(len, skips[1:])), 'more skip')}." if len(skips) > 1 else ""
-        what = f"Group {group} has skipped records{time}: {describe_skips(skips[0])}{more}"
+        what = f"Group {group} can have skipped records{time}: {describe_skips(skips[0])}{more}"
         yield find(first.offset, "skipped_records", what, topic_partition=first.topic_partition)
     for position in history.positions.values():
         if position.has_two_writers and position.rereads:
@@ -215,9 +216,11 @@ def finish(stats: Stats, topic: OpenTopic) -> None:
     if change is not None:
         stats.moved_offsets = [*partition_rules.find_moved_offsets(topic, change)]
         stats.findings.append(partition_rules.find_count_change(change))
+    # A folder of `pull --follow` keeps what the cleaner of the brokers removes.
+    is_followed = any(Path(log.path).with_name("follow.json").exists() for log in topic.logs)
     of_topic = (
         *find_hanging(stats, topic.dialect.version),
-        *partition_rules.find_uncleaned(stats, topic.dialect),
+        *(() if is_followed else partition_rules.find_uncleaned(stats, topic.dialect)),
         *group_rules.find_families(stats),
         *group_rules.find_look_alikes(stats.known_groups),
         *group_rules.find_recreated(stats.recreated),

@@ -34,7 +34,7 @@ SAME_MEMBERS: Process = ()
 """The reason of a repeated rebalance in which the members stay the same; otherwise, it is the process that joins."""
 SAME_MEMBERS_REMEDY = (
     "Compare the subscriptions and assignors of the members: one that changes them at each poll begins a rebalance "
-    "each time, and so does a leader that joins again."
+    "each time, and so does a leader that joins again, or a new topic that a pattern matches (timeline --all names it)."
 )
 JOINS_REMEDY = (
     "Read this client's log: it crashes (if each member that left had the same partition, perhaps at a record there), "

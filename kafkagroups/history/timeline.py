@@ -62,7 +62,7 @@ def describe_gap(
     `later` are the keys that are only behind it, and `replaced` is the offset of a record that another one before the
     hole has replaced.
     """
-    gone = "" if later else ", of this group only deleted or aborted ones"
+    gone = "" if later else "; if cleaned, of this group only deleted or aborted ones"
     what = f"{_describe_range(hole, loaded.start_offset)}{gone}."
     if replaced is not None:
         what = (
@@ -83,7 +83,7 @@ def _describe_range(hole: Hole, start_offset: int) -> str:
     before_start = max(0, min(start_offset, hole.last + 1) - hole.first)
     removed = hole.missing - before_start
     begin = f"The log begins at {start_offset}" if before_start else ""
-    cleaned = f"{count_of(removed, 'record')} cleaned away in {max(hole.first, start_offset)} to {hole.last}"
+    cleaned = f"{count_of(removed, 'record')} cleaned or not copied in {max(hole.first, start_offset)} to {hole.last}"
     return ", ".join(filter(None, [begin, cleaned if removed else ""]))
 
 
@@ -193,9 +193,10 @@ def build_timeline(topic: OpenTopic, group: str, question: Question, *, shows_al
     ]
     timeline.left_out = len(all_events) - len(timeline.events)
     if group_log.has_only_offsets:
+        has_gap = any(event.event == "gap" for event in all_events)
         timeline.memberless = (
             f"No record says that {group} ever had a member: a program that assigns its partitions itself (assign), or "
-            "an admin tool, has committed these offsets."
+            f"an admin tool, has committed these offsets{', or its members are in a gap' if has_gap else ''}."
         )
     found_group = groups.get(group)
     if found_group is not None:

@@ -101,9 +101,11 @@ def find_hanging(stats: Stats, version: Version) -> Iterator[Finding]:
         first_offset = transaction.first_offset
         names = f" with offsets of {', '.join(transaction.groups)}" if transaction.groups else ""
         cleaner = "The cleaner cannot pass it, and clients" if first_offset < counts.active_base_offset else "Clients"
+        is_early = (counts.last_timestamp_ms or 0) - transaction.since_ms < min(age_ms, HANGING_MS)
+        end = "all partitions, if they were copied at the same time" if is_early else "the log"
         what = (
             f"The transaction of producer {transaction.producer_id} from offset {first_offset}{names} is "
-            f"still open {age_ms / 1000:.0f} s later, at the newest record of the log. {cleaner} that fetch stable "
+            f"still open {age_ms / 1000:.0f} s later, at the newest record of {end}. {cleaner} that fetch stable "
             "offsets get UNSTABLE_OFFSET_COMMIT."
         )
         group = transaction.groups[0] if len(transaction.groups) == 1 else None

@@ -99,8 +99,7 @@ def _check_pending(group: AnyGroup, dialect: Dialect) -> None:
         producers = ", ".join(map(str, sorted(group.pending)))
         raise UsageError(
             f"group {group.group_id} has pending commits of producer {producers}: after a tombstone of the group, the "
-            "load of the classic coordinator would fail (Unexpected unload of active group); end the transaction first "
-            "with a marker"
+            "load of the classic coordinator would fail (Unexpected unload of active group); end the transaction first"
         )
 
 
@@ -164,10 +163,8 @@ def _delete_group(log: EditedLog, group: str) -> StepResult:
         members = count_of(len(deleted.members), "member")
         content += f" and {members}; a running coordinator refuses this (NON_EMPTY_GROUP)"
     verb = "deletes" if len(tombstones) == 1 else "delete"
-    what = (
-        f"{count_of(len(tombstones), 'tombstone')} of the {log.dialect.coordinator} coordinator {verb} the "
-        f"{deleted.type} group {group} with {content}"
-    )
+    coordinator = f"{count_of(len(tombstones), 'tombstone')} of the {log.dialect.coordinator} coordinator"
+    what = f"{coordinator} {verb} the {deleted.type} group {group} with {content}"
     return _append(log, what, tombstones, base_sequence=_tombstone_sequence(log))
 
 
@@ -179,10 +176,8 @@ def _end_transaction(log: EditedLog, kind: str, producer_id: int) -> StepResult:
         more = ", …" if len(facts.open) > len(names) else ""
         found = f"open: {', '.join(names)}{more}" if names else "no transaction is open"
         raise UsageError(f"producer {producer_id} has no open transaction in the log ({found})")
-    what = (
-        f"a marker {kind}s the transaction of producer {producer_id} (epoch {producer.epoch}), open since offset "
-        f"{producer.first_offset}"
-    )
+    since = f"open since offset {producer.first_offset}"
+    what = f"a marker {kind}s the transaction of producer {producer_id} (epoch {producer.epoch}), {since}"
     marker = encode_end_transaction_marker(facts.marker_epochs.get(producer_id, 0))
     return _append(
         log,

@@ -94,7 +94,8 @@ def make_plan(topic: OpenTopic, selection: Selection, count_bytes: CountBytes = 
         selected = _match(topics, selection.topics, f"{path}: no topic of a planned group matches")
         _leave_out(plan, topics - selected, Why.FILTERED)
     if topic.stop.until_time is not None:
-        _leave_out(plan, _find_recreated(topic, groups), Why.OLD_TOPIC)
+        recreated = _find_recreated(topic, groups)
+        _leave_out(plan, recreated, Why.OLD_TOPIC, kept={name for name in recreated if not recreated[name]})
     for group_id, new_id in selection.renames.items():
         if group_id not in plan.groups:
             raise UsageError(f"{path}: the plan has no group {group_id!r} to rename")
@@ -163,20 +164,24 @@ def _match(names: Collection[str], patterns: Sequence[str], refusal: str) -> set
     return selected
 
 
-def _leave_out(plan: RescuePlan, topics: Collection[str], why: Why) -> None:
+def _leave_out(plan: RescuePlan, topics: Collection[str], why: Why, kept: Collection[str] = ()) -> None:
+    """The offsets of the topics `kept` stay in the plan, too."""
     for group in plan.groups.values():
         for key in [key for key in group.offsets if key.topic in topics]:
-            offset = group.offsets.pop(key)
+            offset = group.offsets[key] if key.topic in kept else group.offsets.pop(key)
             _add_left_out(group.left_out, key, LeftOut(why, offset.offset, offset.partition, offset.record_offset))
 
 
-def _find_recreated(topic: OpenTopic, groups: Groups) -> set[str]:
-    """Return the topics that were created again after the time at which the load ends, as later records show."""
+def _find_recreated(topic: OpenTopic, groups: Groups) -> dict[str, bool]:
+    """Return the topics that were created again after the time at which the load ends, as later records show, and
+    whether that is certain.
+    """
     whole = replace(topic, stop=NO_STOP)
     known, later = map(_list_topic_ids, (groups, whole.load()))
-    signs = (sign for _, sign, _ in list_recreated(count_logs(whole).recreated))
-    by_history = {sign.topic for sign in signs if (sign.time_ms or MAX_INT64) > (topic.stop.until_time or 0)}
-    return by_history | ({name for name, _ in known} & {name for name, _ in later - known})
+    signs = [sign for _, sign, _ in list_recreated(count_logs(whole).recreated)]
+    later_signs = [sign for sign in signs if (sign.time_ms or MAX_INT64) > (topic.stop.until_time or 0)]
+    by_id = dict.fromkeys({name for name, _ in known} & {name for name, _ in later - known}, True)
+    return {sign.topic: sign.is_certain for sign in later_signs} | by_id
 
 
 def _list_topic_ids(groups: Groups) -> set[tuple[str, str]]:

@@ -43,7 +43,8 @@ class Why(Enum):
     If there are several reasons for a topic partition, the first one counts.
 
     FILTERED: the topic does not match the patterns of topics.
-    OLD_TOPIC: the topic was created again after the time of the plan, so the offset is one of another topic.
+    OLD_TOPIC: the topic was created again after the time of the plan, so the offset is one of another topic; if that is
+    not certain, the plan has the offset, too.
     PENDING: the transaction of the commit is open, so it was not known yet whether the commit would take effect.
     ABORTED: the transaction of the commit was aborted, and no later record of the topic partition took effect.
     HIDDEN: a tombstone deleted the group. The broker kept the offset in memory, but did not return it.

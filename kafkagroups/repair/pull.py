@@ -84,10 +84,9 @@ def pull(
                     if progress:
                         progress(finished_offsets + writer.next_offset - start, total_offsets)
             except PullStopped as reason:
-                result.problems.append(
-                    f"{TOPIC}-{number}: pulled up to offset {writer.next_offset}, not {end}: {reason}"
-                    f"{cluster.waits.explain_end()}"
-                )
+                why = f"{reason}{cluster.waits.explain_end()}"
+                problem = f"{TOPIC}-{number}: pulled up to offset {writer.next_offset}, not {end}: {why}"
+                result.problems.append(problem)
             result.partitions[number] = PulledPartition(start, writer.next_offset, writer.bytes)
             finished_offsets += end - start
         return result

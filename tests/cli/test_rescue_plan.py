@@ -3,9 +3,11 @@
 import json
 from pathlib import Path
 
+import pytest
+
 import kafkagroups as kg
 from tests.captured import captured
-from tests.handmade import START, commit_record, write_batches, write_segment
+from tests.handmade import MINUTE, START, commit_record, offset_tombstone, write_batches, write_segment
 
 DATA = "data/harbour/4.3.1"
 
@@ -103,6 +105,23 @@ def test_offsets_of_a_topic_that_was_created_again_later_are_left_out(run):
     assert "old topic: the log shows that the topic was created again after --until-time" in text
     _, out, _ = run("rescue", "plan", log, *options, "2026-11-30T09:53:28")
     assert "old topic" not in out and all(f" {offset}\n" in out for offset in (244, 279, 281, 284))
+
+
+@pytest.mark.parametrize(("topic_id", "marked"), [(None, {"g": 450, "h": 450}), ("5uQ2SNmWReyximm-_39NHQ", {})])
+def test_offsets_that_can_have_expired_are_planned_and_marked(topic_id, marked, tmp_path):
+    """One check expires the offsets of two groups, which begin again at the start: the topic can be the same one, and
+    with the same id it is.
+    """
+    week = 7 * 86_400_000
+
+    def both(offset):
+        return [commit_record(offset, group=group, topic_id=topic_id) for group in "gh"]
+
+    expired = [offset_tombstone(group=group) for group in "gh"]
+    batches = [(0, both(450)), (week, expired), (week + MINUTE, both(9))]
+    plan = kg.plan_rescue(write_batches(tmp_path, batches), until_time=START + MINUTE).groups
+    assert {name: each.offset for name in plan for each in plan[name].offsets.values()} == {"g": 450, "h": 450}
+    assert {name: each.offset for name in plan for each in plan[name].left_out.values()} == marked
 
 
 def test_another_topic_id_shows_a_new_topic_whoever_commits_it(tmp_path):

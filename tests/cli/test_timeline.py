@@ -25,7 +25,7 @@ def test_the_text_says_where_the_cleaner_removed_the_evidence(run):
     _, out, _ = run("timeline", DATA / "cleaning" / "after-clean", "--group", "dashboard")
     text = " ".join(out.split())
     text = text.partition("__consumer_offsets. ")[2]
-    assert text.startswith("gap: 317 records cleaned away in 0 to 321. ")
+    assert text.startswith("gap: 317 records cleaned or not copied in 0 to 321. ")
 
 
 def test_events_of_several_partitions_stand_in_the_order_of_their_times(run, tmp_path):

@@ -112,6 +112,7 @@ def test_a_hanging_transaction_comes_with_the_command_that_ends_it(tmp_path):
     log = captured("runs") / "runs" / "3.9.2-expiry" / "log"
     early, finding = find(log, coordinator="classic")
     assert (early.kind, early.group) == ("early_expiry", "g-retention")
+    assert "will expire before the default of 7 days" in early.what, "the log does not have the broker's setting"
     assert (finding.partition, finding.offset, finding.group) == (3, 9, "g-pending")
     assert "cleaner" not in finding.what, "the only segment is the active one, which is not cleaned anyway"
     edit = ["--commit", "g-pending:orders-0=1@9999999999999", "--roll"]
@@ -272,6 +273,8 @@ def test_a_log_that_the_cleaner_left_out_is_found(tmp_path):
     assert finding.what.startswith(
         "The log cleaner has stopped, or it cannot clean this partition (no trace of a pass)"
     )
+    (tmp_path / "follow.json").touch()
+    assert kinds(folder) == [], "a folder of pull --follow keeps what the cleaner of the brokers removes"
     kg.compact(folder, tmp_path / "out" / folder.name)
     assert kinds(tmp_path / "out" / folder.name) == []
 
@@ -380,6 +383,7 @@ def test_groups_that_differ_only_in_a_random_part_are_one_finding(tmp_path):
         assert (finding.kind, finding.partition, finding.group) == ("group_family", 0, None)
         assert "50 groups named e2e-checkout-… have no members" in finding.what
         assert "hold 1200 of 1201 live records (99 %)" in finding.what
+        assert finding.remedy.startswith("A group that still commits (kafkagroups timeline) is in use."), "with assign"
 
 
 @pytest.mark.parametrize(

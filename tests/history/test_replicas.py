@@ -91,23 +91,30 @@ def test_the_text_names_the_fork_of_two_replicas(run, replicas):
 
 
 @pytest.mark.parametrize(
-    ("offset", "verdict", "topic"),
+    ("epochs", "offset", "verdict", "topic"),
     [
         (
+            (0, 1),
             60,
             "lost: b is behind (record 1);",
             "the topic forks, too, at record 59 or before: it has leader epoch 1 on b, and at most 0 on a",
         ),
-        (95, "healed, now record 1 on b,", "the topic has a new leader, too"),
+        ((0, 1), 95, "healed, now record 1 on b,", "the topic has a new leader, too"),
+        (
+            (-1, -1),
+            95,
+            "healed, now record 1 on b,",
+            "without leader epochs, nothing says whether the topic forks, too",
+        ),
     ],
 )
-def test_a_topic_with_a_new_leader_after_the_fork_is_named(offset, verdict, topic, tmp_path, run):
+def test_a_topic_with_a_new_leader_after_the_fork_is_named(epochs, offset, verdict, topic, tmp_path, run):
     """Two real 4.3.1 brokers: bookings was elected uncleanly, too, so 60 is another record for the new leader.
 
     Leader epochs never fall within a log (KIP-101). So a 60 of epoch 1 and a 90 of epoch 0 are not in one log; a 95 of
-    epoch 1 can follow.
+    epoch 1 can follow. Some clients write no epochs.
     """
-    commits = {"a": commit_record(90, leader_epoch=0), "b": commit_record(offset, leader_epoch=1)}
+    commits = {"a": commit_record(90, leader_epoch=epochs[0]), "b": commit_record(offset, leader_epoch=epochs[1])}
     logs = [write_batches(tmp_path / name, [(0, [commit_record(50)]), (1, [each])]) for name, each in commits.items()]
     _, out, _ = run("diff", *logs)
     text = " ".join(out.split())

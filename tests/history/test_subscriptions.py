@@ -13,8 +13,10 @@ from tests.handmade import (
     classic_member,
     commit_record,
     consumer_epoch,
+    consumer_group,
     consumer_member,
     offset_tombstone,
+    streams_group,
     write_batches,
 )
 
@@ -73,7 +75,7 @@ def test_an_offset_expires_because_no_member_subscribes_to_its_topic(tmp_path, b
 def test_without_the_retention_time_both_causes_are_possible(tmp_path):
     path = write(tmp_path, NEW)
     [*_, event] = kg.timeline(path, "g").events
-    assert "61440 expired after 8 days, or was deleted by a request; " in event.what
+    assert "61440 expired after 8 days, or was deleted by a request or with the topic; " in event.what
     assert event.what.endswith("none subscribes to clicks since record 4.")
     assert kg.explain(path, "g").history[-1].cause.value == "unknown"
 
@@ -84,6 +86,25 @@ def test_an_offset_that_was_not_old_enough_was_deleted(tmp_path):
     [*_, event] = kg.timeline(path, "g", retention_ms=30 * DAY).events
     said = "by request or with the topic, or expired after 8 days, if the broker's retention time is shorter"
     assert (event.event, event.what) == ("offset_deleted", f"clicks-0: 61440 deleted, {said}.")
+
+
+@pytest.mark.parametrize("parts", [[("0", ("clicks",))], []])
+@pytest.mark.parametrize("topic", ["clicks", "orders"])
+def test_a_streams_group_subscribes_to_the_topics_of_its_topology(topic, parts, tmp_path):
+    """StreamsGroup.isSubscribedToTopic (4.1): so an offset of `clicks` can only go with its topic. A topology that is
+    not in the log can have any topic.
+    """
+    value = streams_group.StreamsGroupMemberMetadataValue(None, None, "app", "/h", 1000, 0, "p", None, ())
+    topology = streams_group.StreamsGroupTopologyValue(0, tuple(streams_group.Subtopology(*each) for each in parts))
+    begin = [kg.Record(19, consumer_group.MemberIdKey("g", "m"), value, 0)]
+    begin += [kg.Record(17, consumer_group.GroupIdKey("g"), streams_group.StreamsGroupMetadataValue(1), 0)]
+    begin += [kg.Record(23, consumer_group.GroupIdKey("g"), topology, 0)] if parts else []
+    path = write(tmp_path, [begin, [commit("clicks", 5), commit("orders", 5)], [offset_tombstone(0, topic)]])
+    reads = topic == "clicks" or not parts
+    expected = (
+        "deleted, with the topic" if reads else "expired after 8 days; the group has members, but none subscribes"
+    )
+    assert f"{topic}-0: 5 {expected}" in kg.timeline(path, "g", retention_ms=7 * DAY).events[-1].what
 
 
 def test_a_new_topic_is_a_changed_subscription(tmp_path):

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import kafkagroups as kg
+from tests import handmade
 from tests.captured import LONG, captured, folders
 from tests.cases import case
 from tests.engine.random_logs import random_log
@@ -247,7 +248,27 @@ def test_a_log_that_begins_later_has_a_gap_that_no_cleaner_made(tmp_path):
     assert "The log begins at 100" in gap["what"] and "cleaned" not in gap["what"]
     (folder / f"{100:020}.log").rename(folder / f"{90:020}.log")
     gap, _ = history(folder, "g")
-    assert "The log begins at 90" in gap["what"] and "10 records cleaned away in 90 to 99" in gap["what"]
+    assert "The log begins at 90" in gap["what"] and "10 records cleaned or not copied in 90 to 99" in gap["what"]
+    said = "an admin tool, has committed these offsets, or its members are in a gap."
+    assert kg.timeline(folder, "g").memberless.endswith(said), "the generation can be in an older segment"
+
+
+def test_what_a_copy_misses_can_be_in_its_gap(tmp_path):
+    """`pull --follow` was down while the cleaner of the brokers removed 3 to 59: two rebalances, and commits of g."""
+    records = {0: handmade.generation(1, handmade.classic_member()), 1: handmade.commit_record(5)}
+    records |= {2: handmade.commit_record(6, group="h"), 60: handmade.generation(4, handmade.classic_member())}
+    data = b"".join(encode_batch([LogRecord(offset, 0, *kg.encode(each))]) for offset, each in records.items())
+    _, _, gap, last = kg.timeline(write_segment(tmp_path, data), "g").events
+    only = "if cleaned, of this group only deleted or aborted ones"
+    assert gap.what == f"57 records cleaned or not copied in 3 to 59; {only}."
+    assert "2 earlier generations (a rebalance did not end, an append failed, or a gap has it)" in last.what
+
+
+def test_members_of_a_type_that_the_rules_do_not_read_are_members(tmp_path):
+    """A classic coordinator skips the records of a consumer group, as after a downgrade."""
+    records = [handmade.consumer_member(), handmade.consumer_epoch(1), handmade.commit_record(5)]
+    log = handmade.write_batches(tmp_path, [(0, records)])
+    assert kg.timeline(log, "g", coordinator="classic", kafka="3.9.2").memberless is None
 
 
 def test_a_failed_load_still_has_its_history(tmp_path):

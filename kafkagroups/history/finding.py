@@ -160,8 +160,8 @@ REMEDIES = {
     "another assignor, or metadata that miss the partition. A restart of the leader assigns anew.",
     "uncleaned": "Check log.cleaner.enable=true and cleanup.policy=compact. Repair the error in log-cleaner.log. Then, "
     "for a dead thread, change log.cleaner.threads; for an uncleanable partition, restart this broker.",
-    "unrevoked_partition": "If it must in a new copy, too, and its positions stand, its poll loop or rebalance "
-    "listener is stuck; if they move, it finishes a batch. Others get them when it leaves, or its session times out.",
+    "unrevoked_partition": "If a new copy shows the same, and its positions stand still, its poll loop or rebalance "
+    "listener is stuck; if they move, it finishes a batch. Others get them when it leaves or its session times out.",
     "zeros": "Delete .kafka_cleanshutdown in log.dirs before the broker starts, or restarts for a failover to it: "
     "recovery then cuts the zeros off.",
 }

@@ -29,6 +29,7 @@ GROUPS_SHOWN = 50
 """The text shows at most this number of groups: those with the most committed offsets."""
 OFFSET_ROWS_SHOWN = 200
 """The text shows at most this number of committed offsets of all groups."""
+_UNSURE_NOTE = "?: another partition has records of the group, too. If that is its home, this row is an old state."
 _ASSIGNMENTS = {"assignment": "assigned", "pending_revocation": "of these to revoke", "target_assignment": "target"}
 ARGUMENTS = f"""
 PATH... --coordinator --kafka --partitions
@@ -127,11 +128,7 @@ def _print_answer(args: Options, topic: Topic, groups: Groups) -> None:
     shown = {group_id: groups[group_id] for group_id in shown_ids}
     counted = groups.topic_partitions
     unsure = counted.shared_groups if counted.count is None and groups.coordinator == "new" else []
-    notes = [SHARE_NOTE] if any(group.type == "share" for group in shown.values()) else []
-    if unsure:
-        notes.append(
-            "?: another partition has records of the group, too. If that is its home, this row is an old state."
-        )
+    notes = [SHARE_NOTE] * any(group.type == "share" for group in shown.values()) + [_UNSURE_NOTE] * bool(unsure)
     print_table(
         ("group", "part.", "type", "state", "protocol", "epoch", "memb.", "offsets", "pend."),
         [_list_cells(group_id, group_json(group), group_id in unsure) for group_id, group in shown.items()],

@@ -158,8 +158,8 @@ def _print_writers(statistics: stats.Stats, top: int) -> None:
     print_table(
         ("group", "part.", "epoch", "recs", "commits", "share", "/min", "med. s", "first", "last"),
         [list_cells(writer) for writer in shown],
-        note='One row: equal leader epoch ("t": in transactions) and records per batch. Share: of the partition\'s '
-        f"commits. Med. s: median interval. Times: UTC{f' of {days.pop()}' if len(days) == 1 else ''}.",
+        note='One row: equal broker epoch ("t": transactions) and batch size, perhaps two programs. Share: of the '
+        f"partition's commits. Med. s: median interval. Times: UTC{f' of {days.pop()}' if len(days) == 1 else ''}.",
     )
 
 

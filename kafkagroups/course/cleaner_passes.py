@@ -158,5 +158,4 @@ def _count_bytes(log: Path) -> int:
 def _measure_dirty_ratio(log: Path, first_dirty: int) -> float:
     size_by_base_offset = {int(older.stem): older.stat().st_size for older in sorted(log.glob("*.log"))[:-1]}
     dirty_bytes = sum(size for base_offset, size in size_by_base_offset.items() if base_offset >= first_dirty)
-    all_bytes = sum(size_by_base_offset.values())
-    return dirty_bytes / all_bytes if all_bytes else 0.0
+    return dirty_bytes / max(sum(size_by_base_offset.values()), 1)

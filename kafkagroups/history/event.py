@@ -211,7 +211,7 @@ def event_json(event: Event) -> dict[str, Any]:
 
 
 T = TypeVar("T")
-SKIPS_TOGETHER_MS = 60_000
+SKIPS_TOGETHER_MS = 5_000
 """Skips of several partitions within this time are one act: of a tool, or of consumers that began at the end."""
 
 
@@ -275,7 +275,7 @@ class Reread:
 
     `start` is the committed offset after the step back, `before` the one before it, of `before_record`, and `limit` the
     highest one so far. `end` is the highest one since, at most `limit`. A member (`is_by_member`) commits what it has
-    read, so it began at `start` or before. If `can_be_late` is true, no new member has begun there, and at most
+    read, so it began at `start` or before. If `can_be_late` is true, no new member has begun here or there, and at most
     MAX_BEHIND further commits were behind the position before, so perhaps threads of a member only committed out of
     order, and no record was read again. `owner` has the topic partition; "" if that is not known.
     """
@@ -327,6 +327,7 @@ class Position:
     longest_pause_ms: int = 0
     longest_step: int = 0
     member: tuple[str, Member] | None = None
+    owner: str = ""
     stands_still: bool = False
     pauses: bool = False
     is_of_old_topic: bool = False
@@ -379,7 +380,8 @@ class Position:
             self.highest = -1
         elif offset < min(self.now, self.highest):
             step = (offset, self.now, self.record, self.highest, offset, record)
-            self.rereads.append(Reread(*step, is_by_member, is_by_member, **about))
+            is_new_owner = len({self.owner, about.get("owner", ""), ""}) == 3
+            self.rereads.append(Reread(*step, is_by_member, is_by_member and not is_new_owner, **about))
         elif self.rereads:
             last = self.rereads[-1]
             last.behind += offset < last.before

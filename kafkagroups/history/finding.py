@@ -155,7 +155,7 @@ REMEDIES = {
     "find out who committed this: a consumer that began at the end (auto.offset.reset), a tool, or another program. "
     "Let another group read them, or stop this one, and set the offset before: it repeats the later ones, too.",
     "two_writers": "If one program does both (see the members), leave one way (enable.auto.commit=false). If not, give "
-    "each a group id of its own: each goes on at the other's offset. kafkagroups stats --by writer shows both.",
+    "each a group id of its own: each goes on at the other's offset.",
     "unassigned_partition": "Read the log of the group's leader (new protocol: of the coordinator) for a member with "
     "another assignor, or metadata that miss the partition. A restart of the leader assigns anew.",
     "uncleaned": "Check log.cleaner.enable=true and cleanup.policy=compact. Repair the error in log-cleaner.log. Then, "

@@ -39,7 +39,7 @@ PATTERN = 16
 SHARE_OFFSETS = 15
 """The record types by their role (records/consumer_group.py, share_group.py, streams_group.py)."""
 STATIC_LEAVE_EPOCH = -2
-"""The epoch of a static member that has left for a while."""
+"""The epoch of a static member that has left, perhaps only for a while."""
 NOTHING = frozenset[tuple[str, int]]()
 Place = GroupRecord | Marker
 """Where an event is: the record that it is about, or the marker that made it take effect."""
@@ -200,14 +200,19 @@ def _describe_share_offsets(old: Any, new: Any) -> list[str]:
     """
     names = ("initializing_topics", "initialized_topics", "deleting_topics")
     before, now = ([{topic.topic_name for topic in getattr(each, name, ())} for name in names] for each in (old, new))
+    had, has = ([_list_partitions(getattr(each, name, ())) for name in names[:2]] for each in (old, new))
     changes = {
-        "being initialized": now[0] - before[0] - before[1],  # A topic with more partitions keeps its offsets.
-        "initialized": now[1] - before[1],
+        "being initialized": has[0] - had[0] - had[1],
+        "initialized": has[1] - had[1],
         "being deleted": now[2] - before[2],
         "deleted": before[2].difference(*now),
         "deleted with the topic": (before[0] | before[1]).difference(before[2], *now),
     }
     return [f"the offsets of {list_groups(topics)} are {what}" for what, topics in changes.items() if topics]
+
+
+def _list_partitions(topics: Iterable[Any]) -> set[str]:
+    return {f"{topic.topic_name}-{number}" for topic in topics for number in topic.partitions}
 
 
 def _begins_request(group_record: GroupRecord, request: list[GroupRecord]) -> bool:
@@ -492,7 +497,7 @@ class GroupEvents:
             self._describe_replaced(known, joined, left) if replaced else new,
             _describe_gone(names(left)) if left and not replaced else "",
             "" if is_converted else self._describe_new_settings(changed, old_members),
-            f"static member {list_names(names(change.away))} left for a while" if change.away else "",
+            f"static member {list_names(names(change.away))} left, but keeps its partitions" if change.away else "",
             *change.notes,
             "" if change.topology_epoch is None else f"topology {change.topology_epoch}",
             f"new targets for {count_of(change.targets, 'member')}" if change.targets else epoch,

@@ -251,6 +251,7 @@ class PartitionHistory:
         is_in_new_topic = (is_same_topic if deletion is None else deletion.is_in_same_topic(record)) is False
         position = self.positions.get(key)
         is_outside = not self.group.state.members and not record.is_pending
+        owner, _ = self.group.find_members_by_partition().get(key, ("", None))
         if position is None:
             position = Position(key, self.group.partition, offset, record.offset, get_time(record))
             self.positions[key] = position
@@ -262,15 +263,13 @@ class PartitionHistory:
             position.is_of_old_topic &= offset == position.now
             is_by_member = self._is_by_member(record)
             late = position.late if is_by_member else None
-            owner = ""
-            if late is not None or offset < position.now:
-                owner, _ = self.group.find_members_by_partition().get(key, ("", None))
             if late is not None and (self.group.empty_at > position.record or len({late.owner, owner, ""}) == 3):
                 late.start = position.now  # A new owner has begun there.
                 late.can_be_late = False
             at = (offset, record.offset, get_time(record))
             is_set = is_outside and self.group.empty_at >= 0 and offset - position.now > position.longest_step
             position.commit(*at, is_by_member=is_by_member, is_set=is_set, owner=owner, metadata=record.value.metadata)
+        position.owner = owner or position.owner
         position.note_form(offset, _describe_form(record), is_outside=is_outside)
 
     def _is_by_member(self, record: GroupRecord) -> bool:

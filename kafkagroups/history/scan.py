@@ -92,7 +92,7 @@ def watch_group(partition: Partition, log: GroupLog, stats: Stats) -> Iterator[F
     if skips:
         first = skips[0][0]
         time = "" if first.timestamp_ms is None else f" at {describe_time(first.timestamp_ms)}"
-        more = f" There are {count_of(sum(map(len, skips[1:])), 'more skip')}." if len(skips) > 1 else ""
+        more = f" Later, {count_of(sum(map(len, skips[1:])), 'more skip')}." if len(skips) > 1 else ""
         what = f"Group {group} can have skipped records{time}: {describe_skips(skips[0])}{more}"
         yield find(first.offset, "skipped_records", what, topic_partition=first.topic_partition)
     for position in history.positions.values():

@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.groups.group import CONSUMER
 from kafkagroups.groups.modern_group import MEMBER_STATES, AnyGroup
-from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.groups.replay import LoadedPartition
+from kafkagroups.groups.offsets import GROUP_ENDING_TYPES, TopicPartition
+from kafkagroups.groups.replay import LoadedPartition, LogKeys, read_keys
 from kafkagroups.helpers import MAX_INT64
 from kafkagroups.history.event import Event, Position, event_json, finish_positions, sort_rewound
 from kafkagroups.history.finding import count_of, describe_duration, describe_time, list_groups, list_names, name_record
@@ -36,9 +36,10 @@ from kafkagroups.history.offset_events import PartitionHistory
 from kafkagroups.history.passes import refuse_foreign_log
 from kafkagroups.history.storms import add_storms
 from kafkagroups.loading.load import OpenTopic
-from kafkagroups.loading.partition_count import LogTimes, refuse_pattern
+from kafkagroups.loading.partition_count import refuse_pattern
 from kafkagroups.log.batch import NO_TIMESTAMP
 from kafkagroups.log.batches import Gap, Hole, Position as LogPosition
+from kafkagroups.log.segments import batches_until
 from kafkagroups.records.releases import rules_to_json
 from kafkagroups.records.wire import UUID
 
@@ -224,35 +225,37 @@ def _add_assignments(events: Iterable[Event]) -> Iterator[Event]:
 
 
 def _name_deleted_with(topic: OpenTopic, group: str, events: list[Event]) -> None:
-    """Let the last deletion of the group name the groups that were deleted within DELETED_TOGETHER_MS of it.
-
-    Those that were created again later count, too. If the times of the group fall after it, they do not tell.
+    """Let the last deletion of the group name the groups that were deleted within DELETED_TOGETHER_MS of it, also those
+    that were created again.
     """
     for number in [number for number, event in enumerate(events) if event.event == "deleted"][-1:]:
         event = events[number]
-        time_ms = event.timestamp_ms
-        is_known = time_ms is not None and all((each.timestamp_ms or time_ms) >= time_ms for each in events[number:])
-        delays = _find_deleted(topic, time_ms) if time_ms is not None and is_known else {}
+        delays = {} if event.timestamp_ms is None else _find_deleted(topic, event, event.timestamp_ms)
         delays.pop(group, None)
         seconds = max((-(-delay_ms // 1000) for delay_ms in delays.values()), default=0) or 1
-        others = f"{count_of(len(delays), 'other group')} {'was' if len(delays) == 1 else 'were'}"
-        what = f"with it, {others} deleted within {seconds} s: {list_groups(delays)}"
+        what = f"with it, {count_of(len(delays), 'other group')} went within {seconds} s: {list_groups(delays)}"
         events[number] = replace(event, what=add_to_sentence(event.what, [what] if delays else []))
 
 
-def _find_deleted(topic: OpenTopic, time_ms: int) -> dict[str, int]:
-    """Return the groups that were deleted within DELETED_TOGETHER_MS of a time, each with its distance in ms."""
-    until = replace(topic.stop, until_time=min(time_ms + DELETED_TOGETHER_MS, topic.stop.until_time or MAX_INT64))
-    topic = replace(topic, stop=until)
-    groups = topic.load()
-    times = LogTimes({log.partition: (log, until) for log in topic.logs}, topic.dialect, topic.chosen_engine.name)
-    gone = groups.partitions_of.keys() - groups
+def _find_deleted(topic: OpenTopic, event: Event, time_ms: int) -> dict[str, int]:
+    """Return the groups that were deleted within DELETED_TOGETHER_MS of an event, each with its distance in ms; none if
+    later records of the partition are older, because the time does not tell then.
+
+    In the batch that deletes a group, the tombstone of the group is its last record.
+    """
+    keys = LogKeys(topic.dialect)
     delays: dict[str, int] = {}
-    for number in groups.partitions.keys() - groups.failed.keys():
-        delays |= {name: abs(last_ms - time_ms) for name, (_, last_ms) in times.of_groups(number, gone).items()}
-    near = [name for name, delay_ms in delays.items() if delay_ms <= DELETED_TOGETHER_MS]
-    logs = load_group_logs(topic, near)[1] if near else {}
-    return {name: delays[name] for name, log in logs.items() if log.was_deleted}
+    for log in topic.logs:
+        for batch in batches_until(log, topic.stop):
+            delay_ms = abs(batch.max_timestamp - time_ms)
+            records = read_keys(batch, keys) if delay_ms <= DELETED_TOGETHER_MS else ()
+            is_after = log.partition == event.partition and batch.base_offset > event.offset
+            if is_after and batch.max_timestamp < time_ms - DELETED_TOGETHER_MS:
+                return {}
+            last = {group: (key.decoded.type, record.value) for group, key, record in records}
+            ended = [group for group, (kind, value) in last.items() if kind in GROUP_ENDING_TYPES and value is None]
+            delays |= dict.fromkeys(ended, delay_ms)
+    return delays
 
 
 def _describe_unowned(group: AnyGroup) -> Iterator[str]:

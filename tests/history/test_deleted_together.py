@@ -53,9 +53,9 @@ def topic(tmp_path):
 @pytest.mark.parametrize(
     ("group", "others"),
     [
-        ("a", "; with it, 3 other groups were deleted within 3 s: again, b, c."),
-        ("c", "; with it, 3 other groups were deleted within 5 s: a, again, b."),
-        ("again", "; with it, 3 other groups were deleted within 4 s: a, b, c."),
+        ("a", "; with it, 3 other groups went within 3 s: again, b, c."),
+        ("c", "; with it, 3 other groups went within 5 s: a, again, b."),
+        ("again", "; with it, 3 other groups went within 4 s: a, b, c."),
         ("late", "."),
     ],
 )

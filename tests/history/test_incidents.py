@@ -133,7 +133,7 @@ def test_the_offsets_of_a_share_group_that_are_deleted_and_made_again(incidents,
     for said in (
         "16:50:00.686 4:32 Epoch 7 of a share group: the offsets of uploads are being deleted.",
         "16:50:00.693 4:33 Epoch 7 of a share group: the offsets of uploads are deleted.",
-        "4:44 Epoch 8 of a share group: thumb-0 (127.0.0.1) joined, the offsets of uploads are being initialized,",
+        "4:44 Epoch 8 of a share group: thumb-0 (127.0.0.1) joined, the offsets of uploads-0, uploads-1,",
     ):
         assert said in " ".join(out.split())
     _, out, _ = run("explain", incidents / "share", *options)
@@ -204,3 +204,41 @@ def test_without_the_partition_count_the_row_of_a_group_that_can_be_old_is_marke
         _, out, _ = run("load", incidents / "widened", "--kafka", "4.3.1", *options)
         assert {line.split()[0] for line in out.splitlines() if " ?  " in line} == expected
         assert ("?: another partition has records" in out) == bool(expected)
+
+
+def test_two_offsets_that_are_set_one_after_the_other_are_told_with_their_own_times(incidents, run):
+    """The first one was wanted, and the second one, 26 s later, was the mistake."""
+    _, out, _ = run("timeline", incidents / "set-twice", "--kafka", "4.3.1", "--group", "order-fulfilment")
+    text = " ".join(out.split())
+    assert "00:02:45.059 2:207 orders-eu-1: 234 -> 863, ahead by 629;" in text
+    assert "00:03:11.098 2:208 orders-us-1: 239 -> 388, ahead by 149;" in text
+
+
+def test_the_offsets_of_new_partitions_of_a_share_group_have_their_own_event(incidents):
+    """The topic grew to 4 partitions while the group had no member, so 2 and 3 were initialized a minute later."""
+    events = kg.timeline(incidents / "grown", "thumbnailers", kafka="4.3.1").events
+    initialized = {event.offset: event.what for event in events if "are initialized" in event.what}
+    assert initialized.keys() == {9, 29}
+    assert "the offsets of image-uploads-2, image-uploads-3 are initialized" in initialized[29]
+
+
+@pytest.mark.parametrize(
+    ("group", "others"),
+    [
+        ("payroll-export", "experiment-42, tax-report"),
+        ("experiment-42", "payroll-export, tax-report"),
+        ("tax-report", "experiment-42, payroll-export"),
+    ],
+)
+def test_groups_that_were_deleted_together_are_named_also_if_they_are_back_soon(group, others, incidents):
+    events = kg.timeline(incidents / "swept", group, kafka="4.3.1").events
+    (deleted,) = (event.what for event in events if event.event == "deleted")
+    assert deleted.endswith(f"; with it, 2 other groups went within 1 s: {others}.")
+
+
+def test_a_new_owner_that_commits_less_has_read_again(incidents):
+    """The pod seeks back at each assignment, so its first commit is below the one of the owner before."""
+    positions = kg.explain(incidents / "seeks", "pricing-engine", kafka="4.4.0").rewound
+    rereads = {reread.record: reread for position in positions for reread in position.rereads}
+    assert rereads.keys() == {187, 198, 236, 400}
+    assert not any(reread.can_be_late for reread in rereads.values())

@@ -331,7 +331,7 @@ def check_action(kind, groups, named, found, open_groups):
         again = any("again" in event["what"] or "new id" in event["what"] for event in events)
         assert joined or again
     elif kind == "leave":
-        assert any(event["members_left"] or "left for a while" in event["what"] for event in events)
+        assert any(event["members_left"] or "but keeps its partitions" in event["what"] for event in events)
     elif kind == "delete group":
         assert {group for group, group_events in found.items() if group_events} <= groups
         # A classic coordinator has a group with a pending commit again after a load.

@@ -204,14 +204,14 @@ course.check("home_of_promo", home_of_promo)
 # %% [markdown]
 # ## Two coordinators
 #
-# The code that manages groups has two versions: the [*classic coordinator*](../docs/handbook/glossary.md#classic-coordinator), up to 3.9, and the [*new coordinator*](../docs/handbook/glossary.md#new-coordinator), since 4.0. The lessons teach the new one, and you can skip "Where 3.9 differs" if you run only 4.x.
+# In each broker, a piece of code manages the groups. It has two versions: the [*classic coordinator*](../docs/handbook/glossary.md#classic-coordinator), up to 3.9, and the [*new coordinator*](../docs/handbook/glossary.md#new-coordinator), since 4.0. The lessons teach the new one, and you can skip "Where 3.9 differs" if you run only 4.x.
 #
 # The notebooks run a *model* of each coordinator, a Python program with the same rules.
 
 # %% [markdown]
 # ## The same bytes, the same answers
 #
-# One night, the shop's brokers were killed. From the files on their disks, `kg.load` rebuilds all groups, as a broker does when it starts; `coordinator="new"` names the rules. A `Stable` group has members. An `Empty` group has no members, but can have offsets. `mailer` is missing, because it was deleted (lesson 01).
+# One night, the shop's brokers were killed. From the files on their disks, `kg.load` rebuilds all groups, as a broker does when it starts; `coordinator="new"` names the rules. A `Stable` group has members. An `Empty` group has no members, but can have offsets. `mailer` and `promo` are missing, because they were deleted (lessons 01 and 09).
 
 # %%
 groups = kg.load(course.find_data("harbour/4.3.1"), coordinator="new")
@@ -303,7 +303,7 @@ course.progress()
 # kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing
 # ```
 #
-# This shows the committed offset of each partition (`-`: nothing is committed). LAG says how many records the group is behind; a LAG that keeps growing is a problem.
+# This shows the committed offset of each partition (`-`: none). LAG says how many records the group is behind; it should not keep growing.
 #
 # The command `kafkagroups` of this course (`pip install .` in its folder) runs on your own machine, and reads a **copy** of a broker's files, so it can do no harm. PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition)). Without access to the broker's disk, [`kafkagroups pull`](../docs/operator.md#with-pull) makes one, as a client that may read `__consumer_offsets`. For example, `kafkagroups load PATH` lists the groups and offsets that the next broker would have.
 #

@@ -53,7 +53,7 @@ course.hexdump(value)
 # - **Numbers** are *big-endian*: the high byte comes first. Hex 23 is 2 · 16 + 3 = 35.
 # - **Metadata** is a text that a client may store with its offset. The byte before the text is the length plus one: `07` announces six bytes of text, and `00` means that there is no text (null). It is a *uvarint*: up to 127, it takes one byte (lesson 03).
 # - **Leader epoch**: a partition's [*leader*](../docs/handbook/glossary.md#leader-of-a-partition) is the broker that accepts its writes, and each new leader raises the partition's [*leader epoch*](../docs/handbook/glossary.md#leader-epoch). This one belongs to `orders-0`, which the group reads (lesson 05).
-# - **Tagged fields** are optional fields at the end. Here `01` says that there is one such field, `00` is its number (the tag), and `10` is hex for its length, 16 (not plus one). Tag 0 is the id of the topic: a topic that is deleted and created again has the same name, but another id.
+# - **Tagged fields** are optional fields at the end. Here `01` means one such field, `00` is its number (the tag), and `10` its length, hex for 16. Tag 0 is the id of the topic: a topic that is deleted and created again has the same name, but another id.
 
 # %% [markdown]
 # The figure opens with a wrong byte: the length of the metadata is `08` instead of `07`, so all later fields begin one byte too late. First choose *none* in the list *changed byte*, to see the right fields. Then choose its other entries.<span class="live-only"> You can also type a change, for example `key 22=01`.</span> Which changes does a reader notice?
@@ -65,7 +65,7 @@ course.RecordRibbon(key, value)
 # %% [markdown]
 # <details><summary>Which changes does a reader notice?</summary>
 #
-# Only a changed version: version 5 is unknown, and with version 3, the reader expects 1,908 bytes of metadata. With another offset, or a metadata length of `08`, it reads wrong values without an error, because nothing in a record protects its bytes. The file around the record does (lesson 03).
+# It notices only a changed version. It does not know version 5, and by the rules of version 3, it takes `07 74` for the length of the metadata, 1,908 bytes. With another offset, or a metadata length of `08`, it reads wrong values without an error, because nothing in a record protects its bytes. The file around the record does (lesson 03).
 #
 # </details>
 #
@@ -352,11 +352,11 @@ course.check("stops_the_load", stops_the_load)
 #
 # ## At 3 am
 #
-# PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition)). Without access to the broker's disk, [`kafkagroups pull`](../docs/operator.md#with-pull) makes one, as a client that may read `__consumer_offsets`.
+# PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition), also without access to the broker's disk).
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | A monitor of LAG shows nothing since the upgrade to 4.1 | `kafkagroups stats PATH --by type` | If the command counts records of value version 4, the monitor reads the topic itself, and only knows older versions | Take a release of the monitor that names Kafka 4.1, and until then ask the brokers (lesson 00). The groups are fine: do not delete them. A downgrade does not help, because the records stay |
+# | A monitor of LAG shows nothing since the upgrade to 4.1 | `kafkagroups stats PATH --by type` | If the command counts records of value version 4, the monitor reads the topic itself, and only knows older versions | Update the monitor to a release that supports Kafka 4.1, and until then ask the brokers (lesson 00). The groups are fine: do not delete them. A downgrade does not help, because the records stay |
 | A broker answers `NOT_COORDINATOR` for all groups of one partition, again and again | `kafkagroups check PATH` | It names the record that stops the load | Do not move the leadership: all replicas have this record. [Repair the log](../docs/operator.md#1-a-partition-does-not-load) |
 #
 # ## What we left out, and why

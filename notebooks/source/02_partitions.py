@@ -142,7 +142,7 @@ with course.fold("moved", moved, sum(kg.partition_for(group, 50) != kg.partition
         print(f"{group:<12} of 50: {before:>2}   of 60: {after:>2}   {'stays' if before == after else 'other partition'}")
 
 # %% [markdown]
-# A group stays only if its hash has the same remainder for 50 and for 60. `billing` gets another partition, because 109829509 % 50 is 9 and 109829509 % 60 is 49. Both remainders repeat every 300 numbers, and are equal only for the first 50 of them. So on average one group in six stays, and the others get another partition (here six of eight).
+# A group stays only if its hash has the same remainder for 50 and for 60. `billing` gets another partition, because 109829509 % 50 is 9 and 109829509 % 60 is 49. 50 and 60 both divide 300, so the two remainders repeat every 300 numbers. Of these, only the numbers 0 to 49 have equal remainders: on average, one group in six stays, and the others get another partition (here six of eight).
 #
 # ## What a broker answers after that
 #
@@ -237,7 +237,7 @@ print_offsets("3.9.2", "classic")
 # 2. **After the first restart**, brokers count 60. If the same broker leads the old and the new partition, it answers with the group's old offset, and the group goes on. If not, the answer is *nothing committed*. New commits go to the new partition.
 # 3. **After each later restart**, both partitions have records of the group. Suppose that one broker leads both. It keeps the group from the partition that it loads first, and ignores the group's records in the other one. The order is not fixed: if the broker loads the old partition first, the group gets its old offsets back.
 #
-# So before each later restart of a 3.9 broker, stop the group's consumers and note its offsets. After the restart, set each offset that went back.
+# So before each later restart of a 3.9 broker, stop the consumers of the groups that moved, and note their offsets. After the restart, set each offset that went back.
 #
 # ## Check yourself
 #
@@ -263,7 +263,7 @@ print_offsets("3.9.2", "classic")
 # %% [markdown]
 # ## At 3 am
 #
-# PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition)). Without access to the broker's disk, [`kafkagroups pull`](../docs/operator.md#with-pull) makes one, as a client that may read `__consumer_offsets`. Here, PATH has the folders of all partitions. `kafkagroups partition billing --partitions 50` prints the partition of a group.
+# PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition), also without access to the broker's disk). Here, PATH has the folders of all partitions. `kafkagroups partition billing --partitions 50` prints the partition of a group.
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|

@@ -171,7 +171,7 @@ course.check("unnoticed_change", unnoticed_change)
 #
 # The *attributes* in the header are a sum of flags. Two flags matter here: hex 10 for a batch in a transaction, and hex 20 for a control batch. So `00 10` is a batch in a transaction, and `00 30` is a marker, which is both.
 #
-# After the 61 bytes of header, the record begins with five fields of one byte: its length, its attributes, its distances in time and offset from the start of the batch, and the length of its key. So the key of the marker begins at byte 61 + 5 = 66. The bytes 66 and 67 are the version of the marker, and 68 and 69 its type: `00 00` means abort, and `00 01` means commit.
+# After the 61 bytes of header, the marker begins with five bytes: its length, its attributes, its time, its offset (both counted from those of the batch), and the length of its key. So its key begins at byte 61 + 5 = 66. The bytes 66 and 67 are the version of the marker, and 68 and 69 its type: `00 00` means abort, and `00 01` means commit.
 
 # %% [markdown]
 # ## Exercise: the commit marker, in hex
@@ -239,7 +239,7 @@ print(f"\noffset {record.offset}: {key.group}, {key.topic}-{key.partition}, {rec
 # Why does a tombstone have `01` for the length −1? (You can skip this section and its exercise.) Inside a record, most numbers, such as lengths, are small. So they are [**varints**](../docs/handbook/glossary.md#varint), in which a small number takes one byte:
 #
 # 1. The first byte holds the lowest seven bits, the next byte the next seven, and so on. The **highest bit** of a byte is 1 if another byte follows.
-# 2. The result n is never negative, but a field can be. So an even n stands for n / 2, and an odd n for −(n + 1) / 2. This is called *zigzag*, and makes −1 as short as 1.
+# 2. The result n is 0 or more, but a field can have a negative value, such as the length −1. So an even n stands for n / 2, and an odd n for −(n + 1) / 2. This is called *zigzag*, and makes −1 as short as 1.
 #
 # | bytes | the seven bits | n | after zigzag |
 # |---|---|---|---|
@@ -272,7 +272,7 @@ course.check("read_varint", read_varint)
 #
 # <details><summary>Other versions</summary>
 #
-# The magic is 2 since Kafka 0.11. Before 0.11, each message had its own header (magic 0 and 1). Up to 3.9, the setting `log.message.format.version` could still choose one of these old formats, and brokers wrote each commit in the format of its partition. Kafka 4.x writes only magic 2.
+# The magic is 2 since Kafka 0.11. Before 0.11, each message had its own header (magic 0 and 1). Up to 3.9, the setting `log.message.format.version` could still choose one of these old formats, and brokers then wrote the commits in it. Kafka 4.x writes only magic 2.
 #
 # </details>
 #
@@ -312,11 +312,11 @@ course.check("read_varint", read_varint)
 # %% [markdown]
 # ## At 3 am
 #
-# PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition)). Without access to the broker's disk, [`kafkagroups pull`](../docs/operator.md#with-pull) makes one, as a client that may read `__consumer_offsets`. The folder is in `log.dirs` of the broker.
+# PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition), also without access to the broker's disk). The folder is in `log.dirs` of the broker.
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | `server.log` of a broker says that it found a corrupt batch and truncated the segment | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets` | `Leader` is the broker from which the others copy | If another broker leads, wait: the truncated broker copies the records from it. If the truncated broker leads, the others shorten their logs within seconds. Only a broker that is still down keeps its longer log: copy its folder **before** you start it, and [compare](../docs/operator.md#9-two-replicas-differ). Otherwise look for an older copy |
+# | `server.log` of a broker says that it found a corrupt batch and truncated the segment | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets` | `Leader` is the broker from which the others copy | If another broker leads, wait: the truncated broker copies the records from it. If the truncated broker leads, the others shorten their logs within seconds. A broker that is still down keeps its longer log: **do not start it before you have copied its folder**, and [compare](../docs/operator.md#9-two-replicas-differ) |
 # | A file seems damaged | `kafkagroups load PATH --past-damage` | The command also prints the offsets after the damage | Copy the file (`pull` misses what follows the damage) **before** the broker starts, because the start truncates it. [Set the lost offsets](../docs/operator.md#8-a-segment-is-damaged) from this copy |
 # | Your own program cannot parse keys | on the broker, in the folder: `kafka-dump-log.sh --offsets-decoder --files 00000000000000000000.log` | `isControl: true` marks a control batch | Let the program skip control batches |
 #

@@ -39,7 +39,7 @@ appended = sum(batch.count for batch in log.read(broker.manager.partition_for("d
 print(f"records in the log: {appended}; the client's answer: {answer}")
 
 # %% [markdown]
-# The record is in the log, but the client has no answer, because a crash could still lose it. From its append to its answer, a commit is [*in flight*](../docs/handbook/glossary.md#in-flight).
+# The record is in the log, but the client has no answer, because a crash could still lose it. From its append until the replicas have confirmed it, a commit is [*in flight*](../docs/handbook/glossary.md#in-flight).
 #
 # The coordinator now has two states in memory:
 #
@@ -158,7 +158,7 @@ with course.fold("this_and_next", this_and_next, (this_broker, next_broker)):
 # | 2 or 3 brokers | `NONE`: two or three copies | the same |
 # | only the leader | `NONE`: one copy, which is lost with this broker | an error: the log refuses the commit |
 #
-# So set `min.insync.replicas=2` for `__consumer_offsets`, but only if the topic has three replicas (`ReplicationFactor` in the output of `kafka-topics.sh --describe`). Then each commit that was answered `NONE` survives the loss of one broker. With two replicas, no group of a partition could commit while one of the two brokers is down, and with one replica, the setting changes nothing: first add replicas (`kafka-reassign-partitions.sh`). The command needs no restart:
+# So set `min.insync.replicas=2` for `__consumer_offsets`, but only if the topic has three replicas (`ReplicationFactor` in the output of `kafka-topics.sh --describe`). Then each commit that was answered `NONE` survives the loss of one broker. If it has two replicas, no group of a partition could commit while one of the two brokers is down. If it has one, Kafka uses 1, whatever you set. In both cases, first add replicas (`kafka-reassign-partitions.sh`). The command needs no restart:
 #
 # ```
 # kafka-configs.sh --bootstrap-server localhost:9092 --alter --topic __consumer_offsets --add-config min.insync.replicas=2
@@ -317,7 +317,7 @@ def commit_after_a_timeout(broker):
 course.compare_brokers(commit_after_a_timeout, holds_answers=True)
 
 # %% [markdown]
-# Replicas copy the log in order, so those that have the record of `orders-1` also have that of 6, and 4.x shows 6 at the end. 3.9 has forgotten 6, and fetches return 5 until the next commit or load, so in 3.9, an answer of 5 does not prove that 6 is not stored. Two more differences:
+# Replicas copy the log in order, so those that have the record of `orders-1` also have that of 6, and 4.x shows 6 at the end. 3.9 has forgotten 6, and its fetches return 5 until the next commit or load. So in 3.9, the log can have the 6 although a fetch returns 5. Two more differences:
 #
 # | | 4.x | 3.9 |
 # |---|---|---|

@@ -74,7 +74,7 @@ for answer in answers:
 # After 12 seconds, the broker is up:
 #
 # - **FindCoordinator** only looks up who leads the partition of `billing`, so it names this broker before any load.
-# - **OffsetFetch** gets `NOT_COORDINATOR` until the coordinator knows that its broker leads partition 9, where `billing` is. The load of partition 9 fell between two of our requests, so we never saw `COORDINATOR_LOAD_IN_PROGRESS` for `billing`.
+# - **OffsetFetch** gets `NOT_COORDINATOR` until the broker has learned that it leads partition 9, where `billing` is. The load of partition 9 fell between two of our requests, so we never saw `COORDINATOR_LOAD_IN_PROGRESS` for `billing`.
 # - **ListGroups**, the list of a broker's groups, needs *all* partitions. Its first answer looks like an empty cluster, but the coordinator knew of no partition yet. **An empty list right after a start proves nothing.**
 
 # %% [markdown]
@@ -321,7 +321,7 @@ course.Failover()
 #
 # The consumer asks B, with `OffsetForLeaderEpoch`, where epoch 3 ends. B has a list of epochs, each with its first offset: `[(0, 0), (3, 20), (4, 40)]`. Epoch 3 ends where epoch 4 begins, at 40. The committed offset is 45, so the consumer continues at the smaller number, 40.
 #
-# **An epoch ends at the first offset of the next higher epoch in the list**, even if the epoch itself is not in the list. The highest epoch ends at the end of the log.
+# **An epoch ends at the first offset of the next higher epoch in the list**, even if the epoch itself is not in the list: here, epoch 2 ends at the start of epoch 3. The highest epoch ends at the end of the log.
 #
 # An offset that `kafka-consumer-groups.sh` has set contains no leader epoch, so question 4 is not asked.
 
@@ -404,7 +404,7 @@ course.compare_brokers(commit_in_flight, holds_answers=True)[2:]
 # %% [markdown]
 # ## At 3 am
 #
-# PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition)). Without access to the broker's disk, [`kafkagroups pull`](../docs/operator.md#with-pull) makes one, as a client that may read `__consumer_offsets`.
+# PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition), also without access to the broker's disk).
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|

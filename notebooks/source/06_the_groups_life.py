@@ -106,7 +106,7 @@ course.reveal("members_in_the_log", members_in_the_log, sum(len(value.members) f
 story[3:5]
 
 # %% [markdown]
-# The coordinator appends a record with **all** assignments. Only when the replicas have it, the group becomes Stable and the members get their answers, so that no member works with an assignment that a crash could lose.
+# The coordinator appends a record with **all** assignments. It waits until the replicas have this record, because no member may work with an assignment that a crash could lose. Then the group becomes Stable, and the members get their answers.
 
 # %% [markdown]
 # ## A second member: the rebalance
@@ -232,7 +232,7 @@ with course.fold("leader_is_removed_at", leader_is_removed_at, billing.now_s):
 #
 # A Java consumer sends heartbeats from a separate thread, even if the loop hangs. So the consumer also watches its loop, and leaves the group if the loop does not call `poll` within `max.poll.interval.ms` (5 minutes).
 #
-# A member joins a rebalance only in `poll`, which can be 5 minutes away. So each JoinGroup contains `max.poll.interval.ms`, as the member's [rebalance timeout](../docs/handbook/glossary.md#rebalance-timeout). The coordinator takes the largest one of all members, and waits no longer than that for the JoinGroups, and again for the SyncGroups.
+# A member joins a rebalance only in `poll`, which can be 5 minutes away. So each JoinGroup contains `max.poll.interval.ms`, as the member's [rebalance timeout](../docs/handbook/glossary.md#rebalance-timeout). The coordinator takes the largest rebalance timeout of all members. It waits at most that long for the JoinGroups, and then at most that long for the SyncGroups.
 #
 # With the session timeout, a member has three deadlines:
 #
@@ -404,7 +404,7 @@ course.compare_brokers(ask_after_row_8)[1:]
 # %% [markdown]
 # ## At 3 am
 #
-# `server.log` is the log of the group's coordinator, which `--describe --state` prints. PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition)). Without access to the broker's disk, [`kafkagroups pull`](../docs/operator.md#with-pull) makes one, as a client that may read `__consumer_offsets`.
+# `server.log` is the log of the group's coordinator, which `--describe --state` prints. PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition), also without access to the broker's disk).
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|

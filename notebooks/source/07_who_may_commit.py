@@ -190,7 +190,7 @@ course.check("answer_commit", answer_commit)
 #
 # A *static* member avoids both rebalances, because it has a name: its `group.instance.id`. When its process stops, it does not leave the group, so the member keeps its partitions. If a new process with this [instance id](../docs/handbook/glossary.md#instance-id) starts before the session timeout ends, it takes the place of the old one.
 #
-# For each instance id, the coordinator remembers the member id of the newest process. So if a sender has an instance id, there is one more question, between check 1 and check 2: is the sender's member id the newest one? If not, the error is `FENCED_INSTANCE_ID`. The sender is *fenced*, shut out, because another process has its place.
+# For each instance id, the coordinator remembers the member id of the newest process. So for a static member, the coordinator makes one more check, between check 1 and check 2: is this member id the newest one of the instance id? If not, the error is `FENCED_INSTANCE_ID`. The sender is *fenced*, shut out, because another process has its place.
 #
 # Harbour Coffee has two vans, whose consumers are static members of `shipping`. Then `van-1` is started again:
 
@@ -223,7 +223,7 @@ with course.fold("heard_by_the_old_process", heard_by_the_old_process, restart.s
     display(restart)
 
 # %% [markdown]
-# - **The new process** has the old partitions again, and the generation stays 2, because no partition changes its owner. The old process led the group, so the new process leads the group, too. It has nothing to compute, which is what `skip_assignment` tells it in the answer to its JoinGroup.
+# - **The new process** has the old partitions again, and the generation stays 2, because no partition changes its owner. The old process led the group, so the new process leads the group, too. The answer to its JoinGroup says `skip_assignment`: it leads, but it computes nothing.
 # - **The group record** is written again, because the member id is new. Without this record, the next coordinator would load the old member id after a failover, and refuse the new process.
 # - **The old process** gets `FENCED_INSTANCE_ID`, which tells it to stop. If the answer were `UNKNOWN_MEMBER_ID`, the old process would join again and push out the new one.
 #

@@ -21,7 +21,7 @@
 # %% [markdown]
 # ## Why offsets are in transactions
 #
-# `fraud-check` reads payments and writes alarms to another topic. If it writes the alarm first, a crash before the commit repeats the alarm. If it commits first, a crash loses the alarm. In a transaction, the alarms and the offsets count together or not at all, which is called [*exactly once*](../docs/handbook/glossary.md#exactly-once). The service's loop, with the names of the Java client:
+# `fraud-check` reads payments and writes alarms to another topic. If it writes the alarm first, a crash before the commit repeats the alarm. If it commits first, a crash loses the alarm. In a transaction, the alarms and the offsets count together or not at all, which is called [*exactly once*](../docs/handbook/glossary.md#exactly-once). The service's loop, with the names of the Java client (its consumer has `enable.auto.commit=false`, because an automatic commit would be outside of the transaction):
 #
 # ```
 # producer.initTransactions()
@@ -199,7 +199,7 @@ course.check("after_two_markers", after_two_markers)
 #
 # Does a transaction hang, or is it only slow? `kafka-transactions.sh list` prints what the transaction coordinator knows: `Ongoing` means an open transaction. If the list says `CompleteCommit` or `CompleteAbort`, but the transaction is open in the log, it hangs.
 #
-# It is 10:05, and the brokers have version 3.6, which stores a late request. A log ends with records of three producers:
+# It is 10:05. The brokers have version 3.6, which stores a late request (newer ones refuse many: see below). A log ends with records of three producers:
 #
 # - **A**: an offset of producer 1 is from 10:00, and no marker follows. The list shows `Ongoing`.
 # - **B**: an abort marker of producer 2 is from 09:58:00. An offset in a transactional batch of producer 2 follows at 09:58:02. The list shows `CompleteAbort`.
@@ -335,19 +335,19 @@ with course.fold("after_the_load", after_the_load, " and ".join(finds_41)):
 # ## For your consumer
 #
 # - To read topics of a transactional service, set `isolation.level=read_committed`, or you also read records of aborted transactions.
-# - In a group with transactions, do not use `commitSync`, because the later record in the log wins.
+# - In a group with transactions, switch off auto commit, and never call `commitSync`: such a commit can be later in the log than the offsets of a transaction, and then it wins.
 # - Restart a crashed service with the same `transactional.id`, because the new process first aborts the open transaction.
 #
 # ## At 3 am
 #
-# PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition)). Without access to the broker's disk, [`kafkagroups pull`](../docs/operator.md#with-pull) makes one, as a client that may read `__consumer_offsets`.
+# PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition), also without access to the broker's disk).
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
 # | `UNSTABLE_OFFSET_COMMIT` for minutes | `kafkagroups stats PATH` | It prints the producer id of the open transaction, its first record (below: 870) and its groups | First wait for the producer's `transaction.timeout.ms`, 60 seconds by default |
 # | Which application is it? | `kafka-transactions.sh --bootstrap-server localhost:9092 list` | The `transactional.id`, the producer id and the state of each producer | If the state is `Ongoing`, do not abort: the transaction coordinator will end the transaction |
 # | The state is not `Ongoing`, but the error does not end | `kafka-transactions.sh --bootstrap-server localhost:9092 find-hanging --topic __consumer_offsets --partition 9` | It prints the hanging transactions of partition 9, where the group is (lesson 02), or without `--partition`, of the whole topic | Abort only these |
-# | The transaction hangs | `kafka-transactions.sh --bootstrap-server localhost:9092 abort --topic __consumer_offsets --partition 9 --start-offset 870` | It writes an abort marker into this partition only, so no alarm is aborted. 870 is the first record | The group goes back to its last committed offset, which `kafkagroups load PATH --group fraud-check` prints |
+# | The transaction hangs | `kafka-transactions.sh --bootstrap-server localhost:9092 abort --topic __consumer_offsets --partition 9 --start-offset 870` | It writes an abort marker into this partition only; records in other topics stay as they are. 870 is the first record | The group goes back to its last committed offset, which `kafkagroups load PATH --group fraud-check` prints |
 #
 # <details><summary>In Kafka</summary>
 #

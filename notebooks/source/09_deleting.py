@@ -144,7 +144,7 @@ course.ExpiryChart()
 # | **other type** | The group is Stable, and its members are not consumers, which its *protocol type* says: for example `connect` (Kafka Connect). | not at all: the offset stays | The coordinator does not know what they read. |
 # | **new protocol** | The group uses the new protocol (`group.protocol=consumer`), and no member reads the topic. | at the commit | No record says when the last member left. |
 #
-# A commit of value version 1 (lesson 01) has its own *expire timestamp*, at which its offset expires. But in the rows *reads*, *rebalance* and *other type*, it stays, as every other offset does.
+# A commit of value version 1 (lesson 01) has its own *expire timestamp*, at which its offset expires. But in the rows *reads*, *rebalance* and *other type*, no offset expires, not even this one.
 
 # %% [markdown]
 # ## Exercise: what expires
@@ -300,13 +300,13 @@ course.check("records_of_dashboard", records_of_dashboard)
 #
 # ## At 3 am
 #
-# `server.log` is the log of the group's coordinator, which `--describe --state` prints. PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition)). Without access to the broker's disk, [`kafkagroups pull`](../docs/operator.md#with-pull) makes one, as a client that may read `__consumer_offsets`.
+# `server.log` is the log of the group's coordinator, which `--describe --state` prints. PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition), also without access to the broker's disk).
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
 # | A group starts from the beginning or the end | `kafkagroups timeline PATH --group billing` | It shows when the offset was deleted, and possible causes | First stop the consumers. Then find and set the old offsets, as below |
-# | When did offsets expire? | `grep -e "tombstone records while cleaning" -e "expired offsets in" server.log` | 4.x writes the first text, and names the partition; 3.9 writes the second. Neither names the group | Before, the finding `expiry_in_use` of `kafkagroups stats PATH` names groups in use that will lose offsets |
-# | Which offsets did the group have? | `kafkagroups load PATH --group billing --until-time 2026-11-20T18:00` | The offsets at this time (UTC), if the log still has their records | Copy the folder before the cleaner (lesson 10) removes them. If it has, set them by time: `--topic orders --to-datetime 2026-11-20T18:00:00.000` instead of `--from-file` |
+# | When did offsets expire? | `grep -e "tombstone records while cleaning" -e "expired offsets in" server.log` | 4.x writes the first text, and names the partition; 3.9 writes the second. Neither names the group | To see which groups will lose offsets, look for the finding `expiry_in_use` of `kafkagroups stats PATH` |
+# | Which offsets did the group have? | `kafkagroups load PATH --group billing --until-time 2026-11-20T18:00` | The offsets at this time (UTC), if the log still has their records | Copy the folder before the cleaner (lesson 10) removes them. If they are gone, set the offsets by time: in the next command, write `--topic orders --to-datetime 2026-11-20T18:00:00.000` instead of `--from-file …` |
 # | Set them again | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing --reset-offsets --from-file billing.csv --execute` | Write the file yourself: a line `orders,0,5` for each offset that `kafkagroups load` printed | Only while the consumers are stopped. Start them soon, because the group may have been Empty for days |
 #
 # To keep offsets for 14 days, set `offsets.retention.minutes=20160` on all brokers, and restart them one after the other. This also helps groups that are already Empty.

@@ -148,7 +148,7 @@ course.check("removing_pass", removing_pass)
 # %% [markdown]
 # ## Why a marker stays longest
 #
-# A marker says whether the records of its transaction count, so a load needs the marker as long as the log has one of these records. The pass that removes the last of them therefore keeps the marker. Only the next pass finds none, and the marker's 24 hours begin:
+# A marker says whether the records of its transaction count, so a load needs the marker as long as the log has one of these records. A pass that removes the last record of a transaction found it at its start, so it keeps the marker. The next pass finds no such record, and the marker's 24 hours begin:
 #
 # | pass | what the pass finds | what the pass does with the marker |
 # |---|---|---|
@@ -254,7 +254,7 @@ course.check("needs_an_abort", needs_an_abort)
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# The cleaner of 3.9 removes the same records. But if an offset was deleted while it was pending, like offset 41 in lesson 08, a pass changes what a load of 3.9 answers. Before the pass, the load finds 41 again. After the pass, it finds no offset, because the newer tombstone has replaced the record of 41 ([all cases](../docs/handbook/tombstones.md)).
+# The cleaner of 3.9 removes the same records. But a pass can change what a load of 3.9 answers: for an offset that was deleted while it was pending, such as 41 in lesson 08. Before the pass, the load finds 41 again. After the pass, it finds no offset, because the newer tombstone has replaced the record of 41 ([all cases](../docs/handbook/tombstones.md)).
 #
 # ## In five lines
 #
@@ -276,7 +276,7 @@ course.check("needs_an_abort", needs_an_abort)
 #
 # **As long as one broker has large replicas, restart no other broker.** The broker with the large replicas could become the leader instead, and the groups would wait for the long load (lesson 11).
 #
-# PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition)). Without access to the broker's disk, [`kafkagroups pull`](../docs/operator.md#with-pull) makes one, as a client that may read `__consumer_offsets`.
+# PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition), also without access to the broker's disk).
 #
 # | what is large | command | what it means | what is safe to do |
 # |---|---|---|---|

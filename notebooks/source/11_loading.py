@@ -173,7 +173,7 @@ course.check("seconds_to_load", seconds_to_load)
 # %% [markdown]
 # ## A record that cannot be read
 #
-# A load can also fail. A broker skips a record of an unknown *type*, which belongs to a feature that this broker does not have. But without a record of a known type, the broker could answer with an outdated position. So a record of a known type that the broker cannot read stops the load (lesson 01, "What stops a load"), even if a later record has the same key. In this test log, record 4 has value version 9, which no release has:
+# A load can also fail. A broker skips a record of an unknown *type*, which belongs to a feature that this broker does not have. But if it skipped a record of a known type, it could answer with an outdated position. So such a record, if the broker cannot read it, stops the load (lesson 01, "What stops a load"), even if a later record has the same key. In this test log, record 4 has value version 9, which no release has:
 
 # %%
 print(*course.read_crafted_lines("f-txn-after"), sep="\n")
@@ -207,7 +207,7 @@ course.check("which_log_loads", which_log_loads)
 #
 # The consumers of `billing` and `fraud-check` read nothing. The `server.log` of their broker (4.3.1) has the line `Failed to load metadata from __consumer_offsets-9 … DefaultRecord(offset=45, …, value=0 bytes)`.
 #
-# A faulty program had written record 45. The running coordinator did not notice, because it does not read its log, and it wrote record 46. But since the next restart, each load fails at record 45. Waiting does not help. The cleaner would remove record 45 after a newer record with the same key, but only the coordinator writes such a record, and it writes nothing until it has loaded.
+# A faulty program had written record 45. The running coordinator did not notice, because it does not read its log, and it wrote record 46. But since the next restart, each load fails at record 45. Waiting does not help. The cleaner could remove record 45 only after a newer record with the same key. The coordinator would have to write that record, and it writes nothing before it has loaded.
 #
 # **Step 1: copy the folder**, so that nothing that you try can do harm. Our copy ends with these records:
 
@@ -247,7 +247,7 @@ course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["
 #
 # - Stop the brokers of **all** replicas, because a running one would bring record 45 back. Replace their files by those of the shorter copy, and start the brokers.
 # - Set the lost offset of record 46 again.
-# - If the groups cannot wait, let them go on under new names.
+# - If the groups cannot wait, start them under new names, but first set the offsets of the new groups: they begin without any.
 
 # %% [markdown]
 # ## Where 3.9 differs
@@ -325,7 +325,7 @@ with course.fold("classic_answer", classic_answer):
 #
 # ## At 3 am
 #
-# After a failed load, do not move the leadership, because each replica has the bad record. PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition)). Without access to the broker's disk, [`kafkagroups pull`](../docs/operator.md#with-pull) makes one, as a client that may read `__consumer_offsets`.
+# After a failed load, do not move the leadership, because each replica has the bad record. PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition), also without access to the broker's disk).
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|

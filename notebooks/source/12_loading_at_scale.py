@@ -136,7 +136,7 @@ course.reveal("times_faster", times_faster, round(total / records[largest]))
 # %% [markdown]
 # ## Why nobody divides a partition
 #
-# Could two cores share the largest partition, if one reads the first half of its log and the other one the second half? The loop of "One process" begins with an empty memory. For each record, a function (`apply_line`) takes the memory and the record, and returns the new memory. Functional programmers call this a [*fold*](../docs/handbook/glossary.md#fold): each step needs the result of the step before. We divide the log of `mailer`, a group that committed and was deleted:
+# Could two cores share the largest partition, if one reads the first half of its log and the other one the second half? The loop of "One process" begins with an empty memory. For each record, a function (`apply_line`) takes the memory and the record, and returns the new memory. Each step needs the result of the step before, which is called a [*fold*](../docs/handbook/glossary.md#fold). We divide the log of `mailer`, a group that committed and was deleted:
 
 # %%
 mailer = course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets-12"))
@@ -286,7 +286,7 @@ course.check("merge", merge)
 #
 # ## At 3 am
 #
-# PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition)). Without access to the broker's disk, [`kafkagroups pull`](../docs/operator.md#with-pull) makes one, as a client that may read `__consumer_offsets`.
+# PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition), also without access to the broker's disk).
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|

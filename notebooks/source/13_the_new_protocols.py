@@ -80,7 +80,7 @@ with course.fold("idle_seconds", idle_seconds, 0):
 #
 # **The trap is the retention.** A program without auto commit commits only after it has read records. If nothing was written to a partition for 8 days, its last commit is 8 days old, and its offset is deleted soon after the service stops. So before you close the consumer, call `commitSync()`: without arguments, it commits the positions of all partitions.
 #
-# The handbook says [how to change a running service](../docs/handbook/protocols.md#how-to-change-a-running-service), one consumer after the other.
+# Before the change, remove `session.timeout.ms`, `heartbeat.interval.ms` and `partition.assignment.strategy`, or the consumer does not start. The handbook says what replaces them, and [how to change a running service](../docs/handbook/protocols.md#how-to-change-a-running-service), one consumer after the other.
 
 # %% [markdown]
 # ## Three epochs
@@ -89,7 +89,7 @@ with course.fold("idle_seconds", idle_seconds, 0):
 #
 # | epoch | what it answers | when it rises |
 # |---|---|---|
-# | [**group epoch**](../docs/handbook/glossary.md#group-epoch) | Which number has the newest change? | when a member joins or leaves, or when a subscription or a topic's number of partitions changes |
+# | [**group epoch**](../docs/handbook/glossary.md#group-epoch) | How many changes has the group seen? Each one raises this number. | when a member joins or leaves, or when a subscription or a topic's number of partitions changes |
 # | [**assignment epoch**](../docs/handbook/glossary.md#assignment-epoch) | For which change has the coordinator planned who reads what? | when the plan is complete; it is then the group epoch |
 # | [**member epoch**](../docs/handbook/glossary.md#member-epoch), one for each member | For which change has this member given back everything that it must? | when the member has **nothing left to give back**; it is then the assignment epoch |
 #
@@ -152,7 +152,7 @@ with course.fold("partitions_of_loyalty_2", partitions_of_loyalty_2, len(sixth.a
 course.print_protocol_lines(loyalty, "loyalty", first_offset=15, last_offset=17)
 
 # %% [markdown]
-# During the whole change, group epoch and assignment epoch are 3. A member epoch does not wait for new partitions:
+# During the whole change, group epoch and assignment epoch are 3. A member epoch rises when the member has given back what it must; new partitions may come later:
 #
 # | record | what happens | `loyalty-1` | `loyalty-2` |
 # |---|---|---|---|
@@ -373,7 +373,7 @@ course.check("after_record_29", after_record_29)
 # %% [markdown]
 # ## At 3 am
 #
-# PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition)). Without access to the broker's disk, [`kafkagroups pull`](../docs/operator.md#with-pull) makes one, as a client that may read `__consumer_offsets`. Before a restart, copy all partitions of the broker.
+# PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition), also without access to the broker's disk). Before a restart, copy all partitions of the broker.
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|

@@ -15,7 +15,7 @@
 # ## At 3 am
 #
 # 1. If groups begin at wrong positions, first stop their consumers, before they commit.
-# 2. Copy the folder of the partition to a folder COPY ([how to copy it](../docs/operator.md#how-to-copy-a-partition); without access to the broker's disk, use `kafkagroups pull`). Until then, restart no broker, because a start may cut the log.
+# 2. Copy the folder of the partition to a folder COPY ([how to copy it](../docs/operator.md#how-to-copy-a-partition), also without access to the broker's disk). Until then, restart no broker, because a start may cut the log.
 # 3. Find your complaint in the table of "How an incident works". Run the command of that row on COPY, with `--kafka VERSION`; it only reads. The incident shows what follows.
 # 4. Repair when you know the cause: first in a copy, then the broker. Before a command changes something, let it only print what it would do. `kafka-consumer-groups.sh` does so with `--dry-run`, and `kafkagroups rescue apply` (incident 10) without `--yes`.
 
@@ -380,7 +380,7 @@ course.run_command("kafkagroups explain . --group fraud-check --topic payments -
 # %% [markdown]
 # Record 31 (25, no transaction) is later in the log than record 29 (30, in a transaction), so 25 wins, wherever the marker is.
 #
-# A commit in a transaction counts from its marker on. So `timeline` shows it with the offset and the time of the marker; only if there is no marker, it shows those of the commit itself:
+# A commit in a transaction counts from its marker on. So its line in `timeline` has the place and the time of the marker. Only if there is no marker, the line has those of the commit itself:
 
 # %%
 course.run_command("kafkagroups timeline . --group fraud-check", shop)
@@ -500,8 +500,8 @@ course.check("cluster_cut_group", cluster_cut_group)
 #
 # Check two kinds of groups in the plan:
 #
-# - Groups of the partitions that `check` names: is each group in the plan, with its newest offsets? If not, delete `plan.json`, and make the plan again with `--kafka 3.9.2 --past-damage`: a release that can read the records, and what comes after the damage.
-# - Groups that are in two partitions (`stats` lists them): which of the two positions comes after the last record that the group has processed? Look into `offsets`. If the plan has the other position there (with `--kafka 3.9.2`, it takes the old partition), write the right number, as `{"offset": NUMBER}`.
+# - Groups of the partitions that `check` names: is each group in the plan, with its newest offsets? If not, delete `plan.json`, and make the plan again, with `--kafka 3.9.2` (this release skips the two bad records, whose types it does not know) and `--past-damage` (which also reads what comes after the damage).
+# - Groups that are in two partitions (`stats` lists them): which of the two positions comes after the last record that the group has processed? With `--kafka 3.9.2`, the plan takes the position in the old partition. Where the one in the new partition is right, write it into `offsets`, for example `{"offset": 603}`.
 
 # %% [markdown]
 # The next cell starts a new broker (Kafka 4.3.1), applies your plan, and asks for each offset. Without Java, it compares your plan with the recorded answers of a real broker.

@@ -317,7 +317,7 @@ def commit_after_a_timeout(broker):
 course.compare_brokers(commit_after_a_timeout, holds_answers=True)
 
 # %% [markdown]
-# Replicas copy the log in order, so those that have the record of `orders-1` also have that of 6, and 4.x shows 6 at the end. 3.9 has forgotten 6, and its fetches return 5 until the next commit or load. So in 3.9, the log can have the 6 although a fetch returns 5. Two more differences:
+# Replicas copy the log in order, so those that have the record of `orders-1` also have that of 6, and 4.x shows 6 at the end. 3.9 has forgotten 6: fetches return 5 until the next commit or load, although the log can have the 6. Two more differences:
 #
 # | | 4.x | 3.9 |
 # |---|---|---|

@@ -175,9 +175,9 @@ course.check("after_two_markers", after_two_markers)
 # | `CommitFailedException`, from `sendOffsetsToTransaction` | The consumer is not a member any more, or its generation is old. | Abort the transaction, and call `poll`, which joins again. |
 # | `TimeoutException`, from `commitTransaction` | No answer for 60 seconds (`max.block.ms`). Perhaps the transaction is committed. | Call `commitTransaction` again, or close the producer. You cannot abort now. |
 # | `AuthorizationException`, `OutOfOrderSequenceException` | A permission is missing, or the producer's records are out of order. | Close the producer and stop. |
-# | another `KafkaException` | This transaction cannot succeed. | Abort it, and process its records again. |
+# | another `KafkaException` | This transaction cannot succeed. | Abort it. |
 #
-# After `abortTransaction`, let the consumer `seek` to the committed offsets before the next `poll`. It does not go back by itself, and would skip the payments of the aborted transaction.
+# After `abortTransaction`, let the consumer `seek` to the committed offsets before the next `poll`, or it skips the payments of the aborted transaction.
 
 # %% [markdown]
 # ## A transaction that hangs

@@ -80,7 +80,7 @@ with course.fold("idle_seconds", idle_seconds, 0):
 #
 # **The trap is the retention.** A program without auto commit commits only after it has read records. If nothing was written to a partition for 8 days, its last commit is 8 days old, and its offset is deleted soon after the service stops. So before you close the consumer, call `commitSync()`: without arguments, it commits the positions of all partitions.
 #
-# Before the change, remove `session.timeout.ms`, `heartbeat.interval.ms` and `partition.assignment.strategy`, or the consumer does not start. The handbook says what replaces them, and [how to change a running service](../docs/handbook/protocols.md#how-to-change-a-running-service), one consumer after the other.
+# Before the change, remove `session.timeout.ms`, `heartbeat.interval.ms` and `partition.assignment.strategy`, or the consumer does not start. What replaces them, and how to change [a running service](../docs/handbook/protocols.md#how-to-change-a-running-service), is in the handbook.
 
 # %% [markdown]
 # ## Three epochs

@@ -204,7 +204,7 @@ course.check("home_of_promo", home_of_promo)
 # %% [markdown]
 # ## Two coordinators
 #
-# In each broker, a piece of code manages the groups. It has two versions: the [*classic coordinator*](../docs/handbook/glossary.md#classic-coordinator), up to 3.9, and the [*new coordinator*](../docs/handbook/glossary.md#new-coordinator), since 4.0. The lessons teach the new one, and you can skip "Where 3.9 differs" if you run only 4.x.
+# The code in a broker that manages its groups is called a coordinator, too. It has two versions: the [*classic coordinator*](../docs/handbook/glossary.md#classic-coordinator), up to 3.9, and the [*new coordinator*](../docs/handbook/glossary.md#new-coordinator), since 4.0. The lessons teach the new one, and you can skip "Where 3.9 differs" if you run only 4.x.
 #
 # The notebooks run a *model* of each coordinator, a Python program with the same rules.
 
@@ -305,7 +305,7 @@ course.progress()
 #
 # This shows the committed offset of each partition (`-`: none). LAG says how many records the group is behind; it should not keep growing.
 #
-# The command `kafkagroups` of this course (`pip install .` in its folder) runs on your own machine, and reads a **copy** of a broker's files, so it can do no harm. PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition)). Without access to the broker's disk, [`kafkagroups pull`](../docs/operator.md#with-pull) makes one, as a client that may read `__consumer_offsets`. For example, `kafkagroups load PATH` lists the groups and offsets that the next broker would have.
+# The command `kafkagroups` of this course (`pip install .` in its folder) runs on your own machine, and reads a **copy** of a broker's files, so it can do no harm. PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition)). Without access to the broker's disk, [`kafkagroups pull`](../docs/operator.md#with-pull) makes the copy through the network; it needs the right to read `__consumer_offsets`. For example, `kafkagroups load PATH` lists the groups and offsets that the next broker would have.
 #
 # [The runbook](../docs/operator.md#symptoms) leads from each symptom to a command.
 #

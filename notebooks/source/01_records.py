@@ -357,7 +357,7 @@ course.check("stops_the_load", stops_the_load)
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
 # | A monitor of LAG shows nothing since the upgrade to 4.1 | `kafkagroups stats PATH --by type` | If the command counts records of value version 4, the monitor reads the topic itself, and only knows older versions | Update the monitor to a release that supports Kafka 4.1, and until then ask the brokers (lesson 00). The groups are fine: do not delete them. A downgrade does not help, because the records stay |
-| A broker answers `NOT_COORDINATOR` for all groups of one partition, again and again | `kafkagroups check PATH` | It names the record that stops the load | Do not move the leadership: all replicas have this record. [Repair the log](../docs/operator.md#1-a-partition-does-not-load) |
+| A broker answers `NOT_COORDINATOR` for all groups of one partition, again and again | `kafkagroups check PATH` | It names the record that stops the load | Let no other broker lead the partition: all replicas have this record. [Repair the log](../docs/operator.md#1-a-partition-does-not-load) |
 #
 # ## What we left out, and why
 #

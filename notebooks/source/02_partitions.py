@@ -167,7 +167,7 @@ print_offsets("4.3.1", "new")
 # %% [markdown]
 # ## From 50 partitions to 60, step by step
 #
-# The figure has 128 groups: the 120 from above and the shop's 8. You follow one group, first `shipping`. The blue cell is the partition where brokers look for this group. (The figure leaves out the sign of the hash.) An offset tells you its age: each group commits 50 while there are 50 partitions, and 60 while there are 60.
+# The figure has 128 groups: the 120 from above and the shop's 8. You follow one group, first `shipping`. The blue cell is the partition where brokers look for this group. (The figure leaves out the sign of the hash.) All groups commit 50 before the widening, and 60 after it, so an offset of 50 is an old one.
 #
 # Go through the steps, and choose other groups in the list.<span class="live-only"> You can also type a name of your own.</span> The last step widens the topic again, to 65 partitions. By chance, `shipping` then gets partition 8 again, where its consumers find the old offset 50.
 
@@ -263,7 +263,7 @@ print_offsets("3.9.2", "classic")
 # %% [markdown]
 # ## At 3 am
 #
-# PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition), also without access to the broker's disk). Here, PATH has the folders of all partitions. `kafkagroups partition billing --partitions 50` prints the partition of a group.
+# PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition), also without access to the broker's disk). Here, PATH is a folder with the copies of all partitions. `kafkagroups partition billing --partitions 50` prints the partition of a group.
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|

@@ -157,7 +157,7 @@ course.check("unnoticed_change", unnoticed_change)
 #
 # Question 3: do the records count? A [*producer*](../docs/handbook/glossary.md#producer) is a program that writes records. It can write some of them in a [**transaction**](../docs/handbook/glossary.md#transaction): then either all of them count, or the transaction is *aborted*, and none of them counts. The shop's group `fraud-check` commits its offsets in this way.
 #
-# When the offsets are appended, nobody knows whether the transaction will commit, and an appended record cannot be changed. So when the transaction ends, a record of its own, the [**marker**](../docs/handbook/glossary.md#marker), says *commit* or *abort*. In between, other groups go on writing:
+# When the offsets are appended, nobody knows how the transaction will end, and an appended record cannot be changed. So when the transaction ends, a record of its own, the [**marker**](../docs/handbook/glossary.md#marker), says *commit* or *abort*. In between, other groups go on writing:
 #
 # ```
 #  batch   offsets of fraud-check   producer id 1   do not count yet

@@ -158,7 +158,7 @@ with course.fold("this_and_next", this_and_next, (this_broker, next_broker)):
 # | 2 or 3 brokers | `NONE`: two or three copies | the same |
 # | only the leader | `NONE`: one copy, which is lost with this broker | an error: the log refuses the commit |
 #
-# So set `min.insync.replicas=2` for `__consumer_offsets`, but only if the topic has three replicas (`ReplicationFactor` in the output of `kafka-topics.sh --describe`). Then each commit that was answered `NONE` survives the loss of one broker. If it has two replicas, no group of a partition could commit while one of the two brokers is down. If it has one, Kafka uses 1, whatever you set. In both cases, first add replicas (`kafka-reassign-partitions.sh`). The command needs no restart:
+# So set `min.insync.replicas=2` for `__consumer_offsets`, but only if the topic has three replicas (`ReplicationFactor` in the output of `kafka-topics.sh --describe`). Then each commit that was answered `NONE` survives the loss of one broker. If it has two replicas, no group of a partition could commit while one of the two brokers is down. If it has one, Kafka uses 1, whatever you set. In both cases, first add replicas (`kafka-reassign-partitions.sh`). This command changes it, without a restart:
 #
 # ```
 # kafka-configs.sh --bootstrap-server localhost:9092 --alter --topic __consumer_offsets --add-config min.insync.replicas=2
@@ -317,7 +317,7 @@ def commit_after_a_timeout(broker):
 course.compare_brokers(commit_after_a_timeout, holds_answers=True)
 
 # %% [markdown]
-# Replicas copy the log in order, so those that have the record of `orders-1` also have that of 6, and 4.x shows 6 at the end. 3.9 has forgotten 6: fetches return 5 until the next commit or load, although the log can have the 6. Two more differences:
+# Replicas copy the log in order. When they confirm the later record of `orders-1`, they also have that of 6, so 4.x shows 6 at the end. 3.9 has forgotten 6: fetches return 5 until the next commit or load, although the log can have the 6. Two more differences:
 #
 # | | 4.x | 3.9 |
 # |---|---|---|

@@ -75,7 +75,7 @@ for answer in answers:
 #
 # - **FindCoordinator** only looks up who leads the partition of `billing`, so it names this broker before any load.
 # - **OffsetFetch** gets `NOT_COORDINATOR` until the broker has learned that it leads partition 9, where `billing` is. The load of partition 9 fell between two of our requests, so we never saw `COORDINATOR_LOAD_IN_PROGRESS` for `billing`.
-# - **ListGroups**, the list of a broker's groups, needs *all* partitions. Its first answer looks like an empty cluster, but the coordinator knew of no partition yet. **An empty list right after a start proves nothing.**
+# - **ListGroups**, the list of a broker's groups, needs *all* partitions. Its first answer looks like an empty cluster, because the coordinator did not know yet which partitions it has. **An empty list right after a start proves nothing.**
 
 # %% [markdown]
 # ## Question 2: where do I continue?
@@ -247,7 +247,7 @@ course.reveal("about_orders_0", about_orders_0, all_stable.get("orders-0", "not 
 #
 # </details>
 #
-# All four ways to ask: `payments-1` has a committed and a pending offset, whereas `orders-0` has only a pending one:
+# You can ask for all or by name, and each of them stable or not. `payments-1` has a committed and a pending offset, whereas `orders-0` has only a pending one:
 
 # %%
 # script

@@ -50,7 +50,7 @@
 #
 # ## The first member
 #
-# Two consumers join `billing`, and later leave. Each of the 20 rows is a request (or a pause) and its answer. After *now* stands the new state of the group, and after `log ←` a record that the coordinator wrote. *Waits* means that the answer comes in a later row. The first three rows:
+# Two consumers join `billing`, and later leave. Each of the 20 rows is a request (or a pause) and its answer. In each row, *now* is followed by the new state of the group, and `log ←` by a record that the coordinator wrote. *Waits* means that the answer comes in a later row. The first three rows:
 
 # %%
 # script

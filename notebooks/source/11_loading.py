@@ -252,7 +252,7 @@ course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# A load of 3.9 builds the groups only **at its end**, from the generations and offsets that are then left. In the figure, nothing is left of two simple groups: the offset of `promo` was deleted, and that of `audit` belonged to an aborted transaction. So 3.9 does not have these groups. But 4.x created them at their first records, and keeps them, Empty.
+# A load of 3.9 first reads all records, and builds the groups only **at its end**, from the group records and offsets that no tombstone has deleted. In the figure, nothing is left of two simple groups: the offset of `promo` was deleted, and that of `audit` belonged to an aborted transaction. So 3.9 does not have these groups. But 4.x created them at their first records, and keeps them, Empty.
 #
 # After a failed load, a coordinator of 3.9 has no groups in memory either, but it treats the partition as loaded. Take the test log from above again, whose record 4 stops the load. Record 0 is a commit of the group `g` for `t-0`, and record 1 its marker, so this commit counts. *Predict*: what does 3.9 answer if a client of `g` asks for the offset of `t-0`? Write `"the offset"`, `"an error"` or `"nothing committed"`.
 
@@ -278,7 +278,7 @@ with course.fold("classic_answer", classic_answer):
 # | Is a position lost? | no | yes, the new commits overwrite it |
 # | The broker's log has | `Failed to load metadata from …` | `Error loading offsets from …`, the only sign |
 #
-# The figure shows both answers if you choose *a value of zero bytes* for record 8, because no load can read it.
+# In the figure, choose *a value of zero bytes* for record 8: no load can read it, and you see both answers.
 #
 # <details><summary>Rare cases and other versions</summary>
 #

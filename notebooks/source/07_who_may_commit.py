@@ -24,7 +24,7 @@
 #
 # `billing-1` and `billing-2` share the partitions of `orders`. Then `billing-2` hangs, for example in a long pause of its Java process. For 50 seconds it sends nothing, which is longer than its session timeout of 45 seconds, so the coordinator removes it. `billing-1` takes over `orders-2`, and commits what it has read.
 #
-# First predict how it ends: In them, `log ←` is a record that the broker wrote.
+# First predict how it ends. In the output after that, `log ←` is a record that the broker wrote.
 
 # %%
 # script

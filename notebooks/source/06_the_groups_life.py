@@ -271,7 +271,7 @@ course.check("end_of_join", end_of_join)
 # | A consumer closes. | all, during the rebalance | none, if the consumer commits before |
 # | A consumer is killed. | its partitions, for up to 45 seconds; then all, during the rebalance | those after its last commit |
 # | The coordinator dies while the group is Stable. | none; only commits wait | none |
-# | The coordinator dies during a rebalance. | all, until the next coordinator has loaded and all members have joined again | those read, but not committed, before a member joined |
+# | The coordinator dies during a rebalance. | all, until the next coordinator has loaded and all members have joined again | what a member had read, but not committed, when it joined |
 
 # %% [markdown]
 # ## All rows in one figure

@@ -208,7 +208,7 @@ course.compare_brokers(set_on_day_6, ("4.3.1", "3.9.2"))[1:]
 # | row | the offset expires |
 # |---|---|
 # | *Empty* (a classic group) | on day 16, a week after the last member left |
-# | *new protocol* | on day 9: the offset's week ended on day 8, but the member protected the offset until day 9 |
+# | *new protocol* | on day 9: the offset's week ended on day 8, and after that only the member protected it, which left on day 9 |
 #
 # Before you stop a program with the new protocol, let it call `commitSync()` without arguments, which also commits quiet partitions.
 

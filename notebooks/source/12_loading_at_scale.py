@@ -88,7 +88,7 @@ print("small partition:", len(found), "offsets by the loop,", count_offsets(kg.l
 print("whole topic:    ", count_offsets(groups), "offsets by kg.load,", written["live_offsets"], "were generated")
 
 # %% [markdown]
-# The loop in Python and the dump tool are slower than a broker. But with the native engine, `kg.load` is about ten times as fast as a broker. So `kafkagroups check` can test the failover of a cluster in seconds, on a copy of its logs.
+# The loop in Python and the dump tool are slower than a broker. But with the native engine, `kg.load` is ten times as fast as a broker, or more. So `kafkagroups check` can test the failover of a cluster in seconds, on a copy of its logs.
 
 # %% [markdown]
 # ## Continue where the last load ended
@@ -170,7 +170,7 @@ course.reveal("offsets_of_mailer", offsets_of_mailer, len(first | second))
 # - the position of each line, because the later line of a key wins
 # - its pending offsets, because their marker may be in a later part
 #
-# This costs more than it saves. We divided a log with ten million records into 13 parts. Each part keeps one line for each of its keys, and most keys occur in many parts. So one process had to merge nearly seven million lines, and everything together took **nearly five times as long** as reading the log in one piece. The **largest partition is the limit**, also for many machines.
+# This costs more than it saves. We divided a log with ten million records into 13 parts. Each part keeps one line for each of its keys, and has nearly all keys. So one process had to merge nearly seven million lines, and everything together took **nearly five times as long** as reading the log in one piece. The **largest partition is the limit**, also for many machines.
 
 # %% [markdown]
 # ## What Spark adds

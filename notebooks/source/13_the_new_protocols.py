@@ -91,7 +91,7 @@ with course.fold("idle_seconds", idle_seconds, 0):
 # |---|---|---|
 # | [**group epoch**](../docs/handbook/glossary.md#group-epoch) | How many changes has the group seen? Each one raises this number. | when a member joins or leaves, or when a subscription or a topic's number of partitions changes |
 # | [**assignment epoch**](../docs/handbook/glossary.md#assignment-epoch) | For which change has the coordinator planned who reads what? | when the plan is complete; it is then the group epoch |
-# | [**member epoch**](../docs/handbook/glossary.md#member-epoch), one for each member | For which change has this member given back everything that it must? | when the member has **nothing left to give back**; it is then the assignment epoch |
+# | [**member epoch**](../docs/handbook/glossary.md#member-epoch), one for each member | Up to which change has this member given back everything that it must? | when the member has **nothing left to give back**; it is then the assignment epoch |
 #
 # So always: **group epoch ≥ assignment epoch ≥ every member epoch**. A member that is behind the assignment epoch must still give partitions back, or send its next heartbeat.
 
@@ -170,7 +170,7 @@ course.print_protocol_lines(loyalty, "loyalty", first_offset=15, last_offset=17)
 #
 # | state | name | the member |
 # |---|---|---|
-# | 0 | Stable | had its target at its last heartbeat: nothing to give back, and nothing to wait for |
+# | 0 | Stable | at its last heartbeat, it had all partitions of its target, and no other |
 # | 1 | UnrevokedPartitions | must give partitions back before its member epoch rises |
 # | 2 | UnreleasedPartitions | has given everything back, and waits for partitions that other members still have |
 #
@@ -331,7 +331,7 @@ course.check("after_record_29", after_record_29)
 # 3. A share consumer joins `loyalty`. The records of the share group now follow those of the old group, which no tombstone has ended.
 # 4. The next load of the partition stops with `Failed to load metadata`.
 #
-# No release that we know repairs the bug. So delete an Empty group before programs of another type use its name, and run `kafkagroups check` on a copy before you restart such a broker. The change from the classic to the new protocol does not cause this.
+# No release that we know repairs the bug. So delete an Empty group before programs of another type use its name, and run `kafkagroups check` on a copy before you restart such a broker. A group that changes from the classic to the new protocol does not have this bug.
 
 # %% [markdown]
 # ## Where 3.9 differs

@@ -11,6 +11,7 @@ from typing import Any
 
 from kafkagroups.course.figures.figure import NARROW_WIDTH, Content, Control, Figure, FreeInput, Part
 from kafkagroups.course.figures.marks import KEY, WIDTH, Box, Label, Line, Mark, Scene, Tone, fit_words, measure_text
+from kafkagroups.course.group_life import format_count
 from kafkagroups.errors import InvalidRecord, UsageError
 from kafkagroups.helpers import escape
 from kafkagroups.records.releases import DEFAULT_DIALECT
@@ -93,7 +94,7 @@ def arrange_blocks(spans: Sequence[Span]) -> tuple[list[Place], list[Mark], floa
     headings: list[Mark] = []
     section = ""
     x = float(MARGIN)
-    y = -float(_ROW_HEIGHT)
+    y = -float(_ROW_HEIGHT) - 8
     for number, span in enumerate(spans):
         if span.part != section:
             section = span.part
@@ -337,7 +338,7 @@ class RecordRibbon(Figure):
         reach = " No name is stored, so the reader counts bytes."
         if counted > 0:
             reach = f" It counts what has the line below it: {counted} bytes."
-        lines = (Line(f"{value} is {span.meaning}", Tone.NEW), Line(f"Field {name}, {where}"))
+        lines = (Line(f"{name} is {value}", Tone.NEW), Line(f"It is {span.meaning} ({where})"))
         text = (f"field: {name}", f"where: {where}", f"bytes: {shown_bytes}", f"value: {value}")
         caption = f"The bytes: {shown_bytes}.{reach}"
         return Scene(tuple(marks), caption, (*text, f"meaning: {span.meaning}", *fields), lines=lines)
@@ -373,13 +374,16 @@ class RecordRibbon(Figure):
         """Return what a reader takes for this field, and from where."""
         name = find_name(span)
         read = _find_read(span, reading)
-        where = f"Field {name}: {shorten(span.text)} was written to {_format_range(span)}"
+        where = f"{shorten(span.text)} was written to {_format_range(span)}"
         if read is None:
-            return Line(f"✗ Nothing is left for {span.meaning}", Tone.ERROR), Line(where)
+            return Line(f"✗ {name}: nothing is left", Tone.ERROR), Line(where)
         if read.text == span.text and read.start == span.start:
-            return Line(f"{shorten(read.text)} is {span.meaning}", Tone.NEW), Line(where)
-        words = f"✗ The reader takes {shorten(read.text)} for {re.split('[,;]', span.meaning)[0]}"
-        return Line(words, Tone.ERROR), Line(f"{where}, read from {_format_range(read)}")
+            return Line(f"{name} is {shorten(read.text)}", Tone.NEW), Line(f"It is {span.meaning}")
+        words = ("short", "long") if read.start == span.start else ("early", "late")
+        more = read.end - span.end
+        how = f", {format_count(abs(more), 'byte')} too {words[more > 0]}" * bool(more)
+        headline = Line(f"✗ {name} is read as {shorten(read.text)}{how}", Tone.ERROR)
+        return headline, Line(f"{where}, read from {_format_range(read)}")
 
 
 def _read(bytes_by_part: Mapping[str, bytes]) -> Reading:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from kafkagroups import CleanerConfig, compact
 from kafkagroups.course.cleaner_passes import CleanerPass, find_results, read_horizons
 from kafkagroups.course.figures.figure import Content, Control, Figure, squeeze_right
-from kafkagroups.course.figures.marks import DASHED, HATCHED, KEY, Arrow, Box, Label, Line, Mark, Scene, Tone
+from kafkagroups.course.figures.marks import DASHED, HATCHED, KEY, WIDTH, Arrow, Box, Label, Line, Mark, Scene, Tone
 from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.course.small_logs import HOUR_MS, START_MS, SmallRecord, write_small_log
 from kafkagroups.log.folders import open_log
@@ -49,8 +49,6 @@ _LOG = (
 )
 _SIGNS = (("marker", "M"), ("tombstone", "∅"))
 _LEGEND = (HATCHED, DASHED, *(Box(name, *KEY, (sign,), is_hollow=True) for name, sign in _SIGNS))
-_FADED: dict[str, Any] = {"hue": "", "tone": Tone.DEAD, "is_bold": False, "is_dashed": False, "is_hollow": False}
-"""The look of a row of an earlier pass."""
 _STEPS = ("before pass 1", "pass 1, hour 0", "pass 2, hour 25", "pass 3, hour 50")
 
 
@@ -142,7 +140,7 @@ def _draw(step: int, passes: list[CleanerPass], active_start: int, is_open: bool
             record = _draw_record(min(row, step), row, offset, entries[offset])
             style: dict[str, Any] = {"delay": _find_delay(offset, passes[row - 1].end_offset)}
             if row < step - 1:
-                style = _FADED
+                style = {"is_faint": True}
             elif row < step and results[offset] == "value kept":
                 style = {"tone": Tone.LIVE, "delay": -_SECONDS_OF_A_MOVE}
             elif row < step and _RESULTS[results[offset]].headline:
@@ -222,21 +220,21 @@ def _find_delay(offset: int, end: int) -> float:
 
 
 def _draw_frame(active_start: int, step: int) -> Iterator[Mark]:
+    yield Box("band", 2, _find_top(max(step - 1, 0)) - 29, WIDTH - 4, 76, tone=Tone.MUTED)
     yield Label("active words", _RIGHT, 12, "active segment", "end", Tone.MUTED, 11)
     yield Arrow("active", _find_left(active_start), 18, _RIGHT, 18, has_head=False)
     for offset in range(0, len(_LOG), 2):
         x = _find_left(offset) + _CELL_WIDTH / 2
         yield Label(f"offset {offset}", x, 32, str(offset), "middle", Tone.MUTED, 11)
-    for row in range(step + 1):
+    for row in range(max(step - 1, 0), step + 1):
         middle = _find_top(row) + _CELL_HEIGHT / 2
         yield Arrow(f"tape {row}", _LEFT, middle, _RIGHT, middle, Tone.MUTED, has_head=False)
 
 
 def _draw_titles(rows: list[list[int]]) -> Iterator[Mark]:
-    for row, step in enumerate(_STEPS):
-        words = " · ".join([f"after {step}" if row else step, *map(_count, rows[row : row + 1])])
-        is_read = len(rows) - 2 <= row < len(rows)
-        style: dict[str, Any] = {"tone": Tone.PLAIN if is_read else Tone.MUTED, "is_bold": is_read}
+    for row, (step, present) in enumerate(zip(_STEPS, rows, strict=False)):
+        words = f"{'after ' * bool(row)}{step} · {_count(present)}"
+        style: dict[str, Any] = {"is_bold": True, "is_faint": row < len(rows) - 2}
         delay = _SECONDS_OF_A_PASS * bool(row)
         yield Label(f"title {row}", _LEFT + 6, _find_top(row) - 13, words, delay=delay, **style)
 
@@ -272,16 +270,14 @@ def _draw_verdicts(
     for word, run in groupby(results, words.__getitem__):
         offsets = list(run)
         result = results[offsets[0]]
-        tone = Tone.MUTED if is_faded else _RESULTS[result].tone
         # The reader knows the rest of a finished row.
         if result != "value gone" and not (is_faded and result in ("value kept", "unchanged")):
             x = (_find_left(offsets[0]) + _find_left(offsets[-1]) + _CELL_WIDTH) / 2
             delay = _find_delay(offsets[0], end) - _SECONDS_OF_A_MOVE
-            yield Label(f"result {row} {offsets[0]}", x, _find_top(row) + 40, word, "middle", tone, 11, delay=delay)
+            style: dict[str, Any] = {"tone": _RESULTS[result].tone, "delay": delay, "is_faint": is_faded}
+            yield Label(f"result {row} {offsets[0]}", x, _find_top(row) + 40, word, "middle", size=11, **style)
         for offset in offsets if result.endswith("gone") else ():
             box = _draw_record(row, row, offset, log[offset])
-            style: dict[str, Any] = _FADED if is_faded else {"tone": Tone.DEAD}
-            if _RESULTS[result].headline and not is_faded:
-                style = {"tone": Tone.NEW}
+            style = {"tone": Tone.NEW if _RESULTS[result].headline else Tone.DEAD, "is_faint": is_faded}
             delay = _find_delay(offset, end) - _SECONDS_OF_A_MOVE
             yield replace(box, key=f"gone {row} {offset}", is_gone=True, delay=delay, **style)

@@ -35,7 +35,7 @@ _TAPE_PITCH = 36
 _TOP = 58
 """Where the memory begins, below the log."""
 _FREE_TOP = _TOP + 24
-_MEMBER_TOP = _TOP + 96
+_MEMBER_TOP = _TOP + 86
 _MEMBER_HEIGHT = 66
 _COLUMN_DELAY = 0.06
 _DELAY = 0.9
@@ -144,7 +144,7 @@ def _draw_tape(titles: list[str], count: int, record_type: int, shape: _Shape) -
         if title == titles[-1]:
             yield Label("words", 54, 14, f"record {offset}: {words}", tone=tone, keeps_width=True, delay=-1)
             name = words.rpartition(" ")[2]
-            frame = (_find_left(len(partitions)) + 1, _FREE_TOP + 30 * (record_type == 6) + 5, 18, 16)
+            frame = (_find_left(len(partitions)) + 1, _FREE_TOP + 28 * (record_type == 6) + 5, 18, 16)
             if name in members:
                 frame = (70, _MEMBER_TOP + members.index(name) * _MEMBER_HEIGHT + 4, 18, 16)
             yield Box(f"news {offset}", *frame, (offset,), tone, 11, origin=f"record {offset}", delay=-0.6)
@@ -160,7 +160,7 @@ def _draw(state: _State, before: _State, line: str, caption: str, shape: _Shape)
     bottom = tops[-1] + _CELL_HEIGHT
     marks: list[Mark] = [
         *(Box(f"band {top}", 0, top - 5, WIDTH, _CELL_HEIGHT + 10, tone=Tone.MUTED) for top in tops),
-        Label("free title", 4, _FREE_TOP + 29, "no owner", tone=Tone.MUTED),
+        Label("free title", 4, _FREE_TOP + 21, "no owner", tone=Tone.MUTED),
         Label("member title", 4, _TOP + 14, "member", is_bold=True),
         Label("partition title", _CELLS_LEFT, _TOP + 14, "partitions: has and target", is_bold=True),
         Label("epoch title", _AXIS_LEFT - 4, _TOP + 14, "epoch of", "end", is_bold=True),
@@ -170,7 +170,7 @@ def _draw(state: _State, before: _State, line: str, caption: str, shape: _Shape)
         marks.append(Label(f"epoch {epoch}", x, _TOP + 14, str(epoch), "middle", is_bold=True))
         marks.append(Arrow(f"line {epoch}", x, _TOP + 22, x, bottom, Tone.MUTED, has_head=False))
     tokens = [("group", _TOP + 24, state.group_epoch, before.group_epoch)]
-    tokens.append(("assignment", _TOP + 54, state.assignment_epoch, before.assignment_epoch))
+    tokens.append(("assignment", _TOP + 52, state.assignment_epoch, before.assignment_epoch))
     text = [f"{name} epoch: {epoch}" for name, _, epoch, _ in tokens]
     for name, top in zip(members, tops, strict=True):
         member = state.members.get(name, _Member())
@@ -192,6 +192,8 @@ def _draw(state: _State, before: _State, line: str, caption: str, shape: _Shape)
         if name in members and epoch < state.group_epoch:
             x, end = (_find_token(each, epochs) + _TOKEN_SIZE / 2 for each in (epoch, state.group_epoch))
             marks.append(Box(f"gap {name}", x, top + 8, end - x, 10, tone=Tone.WAIT, delay=_DELAY))
+            for each in state.members[name].revoking[:1]:
+                marks.append(Label(f"held {name}", WIDTH - 4, top + 37, f"held back by {each}", "end", Tone.WAIT, 11))
         if epoch != old_epoch:
             tone = Tone.NEW
             was = (_find_token(old_epoch, epochs), top, _TOKEN_SIZE, _TOKEN_SIZE, (str(old_epoch),), Tone.MUTED, 14)
@@ -229,14 +231,14 @@ def _find_owners(state: _State) -> dict[str, str]:
 def _draw_partition(column: int, partition: str, state: _State, tops: Mapping[str, int]) -> Iterator[Mark]:
     """The chip of a partition is in the row of the member that has it. A dashed one waits in the row of its target."""
     left = _find_left(column)
-    yield Box(f"free {partition}", left, _FREE_TOP, _CELL_WIDTH, _CELL_HEIGHT, tone=Tone.MUTED, is_hollow=True)
+    yield Box(f"free {partition}", left, _FREE_TOP, _CELL_WIDTH, _CELL_HEIGHT - 16, tone=Tone.MUTED, is_hollow=True)
     owner = _find_owners(state).get(partition)
-    place = (left + 3, tops.get(owner or "", _FREE_TOP) + 22, _CELL_WIDTH - 6, 24, (partition,))
+    place = (left + 3, tops.get(owner or "", _FREE_TOP - 17) + 22, _CELL_WIDTH - 6, 24, (partition,))
     tone = Tone.LIVE if owner else Tone.PLAIN
     if owner and partition in state.members[owner].revoking:
         tone = Tone.WAIT
         x = left + _CELL_WIDTH / 2
-        yield Arrow(f"revoke {partition}", x, tops[owner] - 1, x, _FREE_TOP + _CELL_HEIGHT + 1, Tone.WAIT)
+        yield Arrow(f"revoke {partition}", x, tops[owner] - 1, x, _FREE_TOP + _CELL_HEIGHT - 15, Tone.WAIT)
     style: dict[str, Any] = {"hue": partition, "delay": _DELAY + column * _COLUMN_DELAY}
     for name, member in state.members.items():
         if partition in member.target and name != owner:

@@ -130,7 +130,7 @@ function drawMark(group, mark, waitMs, pace) {
   const stays = group.mark && String(placeOf(group.mark)) === String(placeOf(mark));
   if (mark.duration) names.push("kg-slow");
   else if (stays) names.push("kg-stays");
-  for (const name of ["dashed", "gone", "hollow", "solid"]) if (mark[`is_${name}`]) names.push(`kg-${name}`);
+  for (const name of ["dashed", "faint", "gone", "hollow", "solid"]) if (mark[`is_${name}`]) names.push(`kg-${name}`);
   if (mark.kind === "box" && !mark.lines?.length) names.push("kg-empty");
   group.setAttribute("class", names.filter(Boolean).join(" "));
   const [x, y] = placeOf(mark);

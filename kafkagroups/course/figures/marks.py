@@ -134,12 +134,13 @@ class _Timed:
 
     With a negative delay, it changes before other marks move. In a long step, all of this is shorter.
 
-    With `keeps_width`, the mark is as wide in a narrow column as elsewhere.
+    With `keeps_width`, the mark is as wide in a narrow column as elsewhere. A faint mark is not what the step is about.
     """
 
     delay: float = 0
     duration: float = 0
     keeps_width: bool = False
+    is_faint: bool = False
 
 
 @dataclass(frozen=True)
@@ -198,7 +199,7 @@ class Arrow(_Timed):
 
 
 @dataclass(frozen=True)
-class Curve:
+class Curve(_Timed):
     key: str
     points: tuple[tuple[float, float], ...]
     tone: Tone = Tone.PLAIN
@@ -275,7 +276,8 @@ def draw_svg(scene: Scene, height: float, title: str, legend: Sequence[Box] = ()
         _draw("rect", width=WIDTH, height=height, rx=6, fill=PAGE_COLOUR),
     ]
     for mark in (*scene.marks, *place_keys(legend, height - 6)):
-        parts += _draw_mark(mark)
+        elements = _draw_mark(mark)
+        parts += ['<g opacity="0.5">', *elements, "</g>"] if mark.is_faint else elements
     parts.insert(2, _write_style("\n".join(parts)))
     return "\n".join([*parts, "</svg>"])
 

@@ -209,7 +209,7 @@ def _ask(folder: Path, groups: Sequence[str], count: int) -> _Answers:
 def _draw(view: _View) -> Scene:
     count = _COUNT_BY_STEP[view.step]
     sizes = Counter(partition for group in view.homes for partition in view.list_commits(group))
-    marks = [*_draw_formula(view, count), *_draw_cells(view, count, sizes), *_draw_dots(view)]
+    marks = [*_draw_cells(view, count, sizes), *_draw_dots(view), *_draw_formula(view, count)]
     line = view.tell()
     text = [f"step {view.step + 1}, {_STEPS[view.step]}", f"above, about {view.followed}: {line.text}"]
     text += [f"of all groups, {outcome}: {size}" for outcome, size in view.count_outcomes()]
@@ -233,6 +233,8 @@ def _draw_formula(view: _View, count: int) -> Iterator[Mark]:
     x += measure_text(words, 12) + 12
     yield Label("hash", x - 5, 15, words, "end")
     yield Box("home", x, 1, 30, 20, (str(view.homes[view.followed][-1]),), Tone.NEW, 13, is_bold=True, delay=-0.5)
+    left, top = _find_place(view.homes[view.followed][-1])
+    yield Arrow(f"line {top} {left}", x + 15, 22, left + 20, top - 1, Tone.NEW, is_dashed=True, delay=_DELAY)
 
 
 def _draw_cells(view: _View, count: int, sizes: Mapping[int, int]) -> Iterator[Mark]:
@@ -242,13 +244,14 @@ def _draw_cells(view: _View, count: int, sizes: Mapping[int, int]) -> Iterator[M
     is_around = view.found is not None and view.coordinator == 1
     if is_around:
         frame = (_LEFT - 2, _TOP - 2, _COLUMNS * _CELL_WIDTH + 2, -(-count // _COLUMNS) * _CELL_HEIGHT + 2)
+    told = {*view.list_commits(view.followed), home}
     numbers = []
     cells: list[Mark] = []
     for partition in range(count):
         x, y = _find_place(partition)
-        numbers.append(Label(f"number {partition}", x + 3, y + 11, str(partition), tone=Tone.MUTED, size=11))
-        style: dict[str, Any] = {"tone": Tone.MUTED, "origin": f"cell {partition - _COLUMNS}"}
-        style["is_dashed"] = partition >= _COUNTS[0] and not sizes[partition]
+        style: dict[str, Any] = {"tone": Tone.MUTED, "is_faint": partition not in told}
+        numbers.append(Label(f"number {partition}", x + 3, y + 11, str(partition), size=11, **style))
+        style = {"tone": Tone.MUTED, "is_dashed": partition >= _COUNTS[0] and not sizes[partition]}
         cells.append(Box(f"cell {partition}", x, y, _CELL_WIDTH - 2, _CELL_HEIGHT - 2, **style))
     # Above its cell, or below all cells, and always below what they contain.
     place = "all" if is_around else str(home)
@@ -260,12 +263,13 @@ def _draw_cells(view: _View, count: int, sizes: Mapping[int, int]) -> Iterator[M
 def _draw_dots(view: _View) -> Iterator[Mark]:
     """Each commit of another group is a pale dot, and stays where it is."""
     placed: Counter[int] = Counter()
+    own = {*view.list_commits(view.followed), view.homes[view.followed][-1]}
     for group in view.homes:
         for partition in view.list_commits(group) if group != view.followed else ():
             x, y = _find_place(partition)
             row, column = divmod(placed[partition], 5)
             frame = (x + 4 + column * 7, y + 15 + row * 6, 4, 4)
-            yield Box(f"dot {group} {partition}", *frame, tone=Tone.MUTED, is_solid=True)
+            yield Box(f"dot {group} {partition}", *frame, tone=Tone.MUTED, is_solid=True, is_faint=partition not in own)
             placed[partition] += 1
 
 
@@ -278,7 +282,7 @@ def _draw_commits(view: _View) -> Iterator[Mark]:
     x, y = _find_place(home if answer is None else answer)
     if view.found is not None:
         style: dict[str, Any] = {"tone": Tone.ERROR if view.is_wrong(group) else Tone.LIVE, "is_bold": True}
-        frame = (x + 2, y + 23, _CELL_WIDTH - 6, 16)
+        frame = (x + 3, y + 22, _CELL_WIDTH - 8, 15)
         yield Box("question", *frame, ("?",), size=13, hue=group, origin="home", delay=delay)
         if answer is None:
             yield Box("nothing", *frame, ("✗",), size=13, delay=delay, **style)
@@ -286,14 +290,6 @@ def _draw_commits(view: _View) -> Iterator[Mark]:
         origin = "nothing" if answer is None else f"commit {answer}"
         style |= {"origin": origin, "delay": delay + _ANSWERED}
         yield Box("answer", _PANEL_LEFT - 3, 1, measure_text(words, 12) + 14, 20, (words,), **style)
-    before = view.homes[group][-2:][0]
-    if before != home:
-        x1, y1 = _find_place(before)
-        x2, y2 = _find_place(home)
-        down = 20 * ((y2 > y1) - (y2 < y1))
-        across = 20 * ((x2 > x1) - (x2 < x1)) * (not down)
-        ends = (x1 + 35 + across, y1 + 20 + down, x2 + 35 - across, y2 + 20 - down)
-        yield Arrow(f"line {before} {home}", *ends, Tone.NEW, is_dashed=True, delay=_DELAY)
     for partition, offset in view.list_commits(group).items():
         x, y = _find_place(partition)
         is_old = partition not in (home, answer)
@@ -307,7 +303,7 @@ def _draw_commits(view: _View) -> Iterator[Mark]:
             yield Label(f"behind {partition}", *place, is_bold=True, delay=delay)
         origin = "home" if view.step == 0 else f"list {group}"
         yield Box(
-            f"commit {partition}", x + 2, y + 23, _CELL_WIDTH - 6, 16, (str(offset),), hue=group, origin=origin, **style
+            f"commit {partition}", x + 3, y + 22, _CELL_WIDTH - 8, 15, (str(offset),), hue=group, origin=origin, **style
         )
 
 

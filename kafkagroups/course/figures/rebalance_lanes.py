@@ -62,7 +62,7 @@ _NARROW = (
 )
 _STATES = {"PreparingRebalance": "join", "CompletingRebalance": "sync"}
 _VERBS = {"OffsetCommit": "commit", "DeleteGroups": "delete"}
-_ANSWERS = {"MEMBER_ID_REQUIRED": "an id", "REBALANCE_IN_PROGRESS": "rebalance ✗"}
+_ANSWERS = {"NONE": "ok", "MEMBER_ID_REQUIRED": "an id", "REBALANCE_IN_PROGRESS": "rebalance ✗"}
 _WAITS = {"JoinGroup waits": "join", "SyncGroup waits": "sync", "only an id": "id"}
 _NO_READERS = {"Empty": "the group is empty", "Dead": "the group does not exist"}
 _NOBODY = "nobody"
@@ -177,10 +177,12 @@ def _name_state(moment: Moment) -> str:
 def _draw_story(scale: _Scale, moments: list[Moment], phases: Sequence[Sequence[str]]) -> Iterator[Mark]:
     has_event = len(moments) == 1 or len(moments[-2].events) < len(moments[-1].events)
     messages = list(_list_messages(moments[-1].events[-1])) if has_event else []
-    yield from _draw_tracks({client for client, *_ in messages})
+    told = {client for client, *_ in messages}
+    yield from _draw_tracks(told)
     yield from _draw_readers(scale)
-    for number in range(len(MEMBERS)):
-        yield from _draw_lane(scale, number, moments, phases[number])
+    for number, name in enumerate(MEMBERS):
+        for mark in _draw_lane(scale, number, moments, phases[number]):
+            yield replace(mark, is_faint=bool(told) and name not in told)
     yield from _draw_states(scale, moments)
     yield from _draw_axis(scale)
     yield Label("state", _LEFT + 3, _STATE_TOP + 36, _name_state(moments[-1]), tone=Tone.MUTED, size=_SMALL)
@@ -239,8 +241,8 @@ class _Scale:
     def draw_bar(self, key: str, span: _Span, top: float, words: Sequence[str], **style: Any) -> Box:
         """Return a bar with the first of these words that fits. What begins now changes after the messages."""
         style = {"height": _ROW_HEIGHT, "delay": _CHANGED_S * (span.start == self.now_s), "size": _SMALL} | style
-        lines = fit_words(span.width - 1, style["size"], *words) if span.width > _NOW + 1 else ()
-        short = "".join(fit_words(span.width * _SQUEEZE, min(style["size"], _SMALL), *words)) or " "
+        lines = fit_words(span.width - 8, style["size"], *words) if span.width > _NOW + 1 else ()
+        short = "".join(fit_words(span.width * _SQUEEZE - 4, min(style["size"], _SMALL), *words)) or " "
         style = {"lines": lines or (" ",), "short": short, "duration": _PASS_S, **style}
         return Box(f"{key} {span.start:g}", span.x, top, span.width, **style)
 

@@ -23,17 +23,15 @@ from kafkagroups.records.written_versions import describe_writers, writers_of
 
 _LEFT = 7
 _SIZE = 11
-_BLOCK_HEIGHT = 30
+_BLOCK_HEIGHT = 32
 _TOP = 26
-_ROW_HEIGHT = 102
-_RESULT_WIDTH = 200
+_ROW_HEIGHT = 104
 _OFFSET_OF_COMMIT = {"1.0.1": 37, "3.9.2": 37, "4.3.1": 38}
 """The log offset of the same commit of `billing` in the logs of three Kafka releases."""
 _TOO_LONG = re.compile(r"expected a string of length (\d+), found (\d+) more bytes")
 _GAP = 4
 _NO_NULL = "expected a value that is not null, found "
 _ERROR_SIGN = "✗ "
-_SKIPPED = "skip"
 # The columns of the picture: the fields that stand in each, and its width.
 _FIELDS = ("version", "offset", "leaderEpoch", "length of metadata", "metadata", "commitTimestamp")
 _ENDS = ("expireTimestamp", "tagged fields", "tag of topicId", "topicId")
@@ -94,7 +92,7 @@ class VersionOverlay(Figure):
         def draw(number: int, cut: int) -> Scene:
             return _draw(records, READERS[number], readings[number], cut)
 
-        height = _ROW_HEIGHT * len(records) - 10
+        height = _ROW_HEIGHT * len(records) - 6
         narrow = tuple(chain(*map(_narrow_row, range(len(records)))))
         title = "One commit in different value versions"
         super().__init__(Content.draw(title, height, controls, draw, narrow=narrow, has_bytes=True))
@@ -122,7 +120,7 @@ def read_value(reader: Reader, key: bytes | None, value: bytes | None) -> Readin
         spans = split_before_error(refused, key, data, reader.dialect)
     fields = [span for span in spans if span.part == "value" and span.field]
     if fields and (error or reader.fixed_version is not None):
-        fields[0] = fields[0]._replace(value=_SKIPPED)
+        fields[0] = fields[0]._replace(value="skip")
     return Reading(fields, error)
 
 
@@ -149,16 +147,16 @@ def _draw(records: Sequence[_Pair], reader: Reader, readings: Sequence[Reading],
         wrong = _find_wrong(written, reading)
         bad += not wrong.isdisjoint(map(find_name, fields[:cut])) or (cut > len(fields) and reading.error is not None)
         tone, result = _describe_result(reading, wrong) if is_done else (Tone.MUTED, f"{len(value)} bytes")
-        frame = (WIDTH - _LEFT - _RESULT_WIDTH, y, _RESULT_WIDTH, 22)
+        width = measure_text(result, 12) + 16
         short = re.sub(" correctly|no error, | fields?", "", result)
         marks += [
             Label(f"title {number}", _LEFT, y + 15, title, is_bold=True),
             Label(f"writers {number}", _LEFT + 78, y + 15, writers, tone=Tone.MUTED, size=11),
-            Box(f"result {number}", *frame, (result,), tone, is_bold=is_done, short=short),
+            Box(f"result {number}", WIDTH - _LEFT - width, y, width, 22, (result,), tone, is_bold=True, short=short),
         ]
         text.append(f"record of {title}: {result}")
         read_y = y + _TOP + _BLOCK_HEIGHT + 3
-        boxes = list(_draw_read(number, read_y, sides, fields[:cut], wrong, (Tone.PAGE, tone)[tone is Tone.LIVE]))
+        boxes = list(_draw_read(number, read_y, sides, fields[:cut], wrong))
         marks += boxes
         text += [f"{title} {find_name(field)}: {box.lines[1]}" for field, box in zip(fields, boxes, strict=False)]
         if is_done:
@@ -172,7 +170,7 @@ def _draw(records: Sequence[_Pair], reader: Reader, readings: Sequence[Reading],
         marks.append(Box(f"cut {number}", x + 1, read_y - 4, 2, _BLOCK_HEIGHT + 6, tone=Tone.NEW, is_solid=True))
     if len(results) < len(records):
         words = f"{bad} of {len(records)} versions are misread or refused so far"
-        words = words if bad else f"The first {format_count(cut, 'field')} fit in every version"
+        words = words if bad else f"Field {cut} fits in every version"
         if told:
             reason = " are refused" if len({*told.values()}) > 1 else next(iter(told.values()))
             words = f"Version{'s' * (len(told) > 1)} {' and '.join(map(str, told))}{reason}"
@@ -250,7 +248,7 @@ def _find_length(reading: Reading) -> range:
 
 
 def _draw_written(number: int, y: float, value: bytes, written: Reading, end: int, length: range) -> Iterator[Mark]:
-    """Yield the bytes of a value. Those that the reader has read are faded, and those of a wrong length are red."""
+    """Yield the bytes of a value. Those that the reader has read are faded, and a wrong length is underlined."""
     for x, width, fields in _list_columns(written):
         name = find_name(fields[0])
         words = "tag: topic id" if name == "tagged fields" else _WORDS.get(name, name)
@@ -259,28 +257,26 @@ def _draw_written(number: int, y: float, value: bytes, written: Reading, end: in
         tone = Tone.DEAD if fields[-1].end <= end else Tone.MUTED
         red = bytes(value[at] for at in length if fields[0].start <= at < fields[-1].end).hex()
         first = max(length.start - fields[0].start, 0)
-        # In a narrow column, there is a free place for the red bytes.
-        some = f"…{red}…" if red and first else f"  {data[1:2].hex()}" * bool(red) + f"…{data[-1:].hex()}"
+        some = f"…{red}…" if red and first else f"{red}{data[1:2].hex()}" * bool(red) + f"…{data[-1:].hex()}"
         short = f"{_SHORT.get(words, words.removesuffix(' time'))}\n{hex_text if len(data) < 3 else some}"
         yield Box(f"written {number} {name}", x, y, width, _BLOCK_HEIGHT, (words, hex_text), tone, _SIZE, short=short)
         if red:
             left = x + width / 2 + measure_text("00", _SIZE) * (first - len(data) / 2)
-            frame = (left - 1, y + 14, measure_text(red, _SIZE) + 2, 15)
-            yield Box(f"marked {number} {name}", *frame, (red,), Tone.ERROR, _SIZE, is_bold=True)
+            frame = (left, y + 27.5, measure_text(red, _SIZE), 2.5, (), Tone.ERROR)
+            yield Box(f"marked {number} {name}", *frame, is_solid=True)
 
 
-def _draw_read(number: int, y: float, sides: _Sides, fields: list[Span], wrong: set[str], good: Tone) -> Iterator[Box]:
+def _draw_read(number: int, y: float, sides: _Sides, fields: list[Span], wrong: set[str]) -> Iterator[Box]:
     for field in fields:
         name = find_name(field)
         x, width = _find_block(sides, field.start, field.end)
-        tone = Tone.DEAD if field.text == _SKIPPED else (good, Tone.ERROR)[name in wrong]
-        sign = _ERROR_SIGN if name in wrong else ""
+        tone, sign = (Tone.ERROR, _ERROR_SIGN) if name in wrong else (Tone.MUTED, "")
         words = fit_words(width, _SIZE, sign + _find_words(field), sign.strip())
         lines = (*words, shorten(field.text, int((width - 14) / measure_text("0", _SIZE))))
         # A block comes from the bytes above it, which have its name.
         origin = f"written {number} {sides[field.start][2]}"
-        style: dict[str, Any] = {"is_dashed": name in wrong, "origin": origin, "short": sign + lines[1]}
-        yield Box(f"read {number} {name}", x, y, width, _BLOCK_HEIGHT, lines, tone, _SIZE, **style)
+        style: dict[str, Any] = {"is_dashed": bool(sign), "origin": origin, "short": sign + lines[1]}
+        yield Box(f"read {number} {name}", x, y, width, _BLOCK_HEIGHT, lines, tone, _SIZE, is_hollow=not sign, **style)
 
 
 def _draw_rest(number: int, y: float, value: bytes, sides: _Sides, reading: Reading) -> Iterator[Mark]:

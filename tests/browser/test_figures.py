@@ -112,7 +112,7 @@ def test_marks_move_come_and_go(browser, named_figure):
             seen_between = {
                 key for key in moved for state in between if state[key][:2] not in (before[key][:2], after[key][:2])
             }
-            faint = {key for key in new for state in between if state[key][2] < 1}
+            faint = {key for key in new for state in between if state[key][2] < after[key][2]}
             changes[motion] += len(moved)
             assert seen_between == (moved if motion == "no-preference" else set())
             assert faint == (new if motion == "no-preference" else set())

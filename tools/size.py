@@ -22,7 +22,7 @@ CEILINGS = {
     "(top)": 498,
     "cli": 2734,
     "coordinator": 4981,
-    "course": 6631,
+    "course": 6633,
     "engine": 2552,
     "groups": 1995,
     "history": 4948,

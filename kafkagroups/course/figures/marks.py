@@ -204,6 +204,7 @@ class Curve(_Timed):
     points: tuple[tuple[float, float], ...]
     tone: Tone = Tone.PLAIN
     is_dashed: bool = False
+    hue: str = ""
 
 
 Mark = Box | Label | Arrow | Curve
@@ -308,7 +309,8 @@ def _draw_mark(mark: Mark) -> Iterator[str]:
         if mark.has_head:
             yield _draw("polygon", points=_join(_find_head(mark)), fill=colours.line)
     else:
-        style: dict[str, Any] = {"stroke": colours.line, "stroke_width": 2, "stroke_dasharray": dashes}
+        line = LIGHT_HUES[find_hue(mark.hue)] if mark.hue else colours.line
+        style: dict[str, Any] = {"stroke": line, "stroke_width": 2, "stroke_dasharray": dashes}
         yield _draw("polyline", points=_join(mark.points), fill="none", **style)
 
 

@@ -75,6 +75,8 @@ def convert_lesson(notebook: NotebookNode, name: str, figures: dict[str, Figure]
             cell.metadata.setdefault("tags", []).append("remove-input")
         if "exercise" in cell.metadata.get("tags", ()):
             cell.metadata.tags.append("hide-input")
+        elif "hide-input" in cell.metadata.get("tags", ()):
+            cell.metadata["mystnb"] = {"code_prompt_show": "Show the code"}
         if cell.source.startswith(WORKED_SOLUTION):
             cell.metadata["tags"] = ["hide-output"]
         for output in cell.get("outputs", ()):

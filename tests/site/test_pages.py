@@ -143,12 +143,13 @@ def test_the_figure_of_the_first_page_plays_unless_the_reader_wants_no_motion(ad
 
 
 def test_answers_and_solutions_are_folded(address, open_page):
-    """In lesson 05, three predictions and three solutions are closed, and open by keyboard."""
+    """In lesson 05, 3 predictions, 3 solutions and the code of 5 stories are closed, and open by keyboard."""
     page = open_page(address, "notebooks/05_fetching.html")
     answers = page.locator("details", has_text="Predict first")
     solutions = page.locator("details", has_text="Show the solution")
-    assert (answers.count(), solutions.count()) == (3, 3)
-    for folded in [*answers.all(), *solutions.all()]:
+    stories = page.locator("details", has_text="Show the code")
+    assert (answers.count(), solutions.count(), stories.count()) == (3, 3, 5)
+    for folded in [*answers.all(), *solutions.all(), *stories.all()]:
         assert folded.get_attribute("open") is None
         folded.locator("summary").focus()
         page.keyboard.press("Enter")

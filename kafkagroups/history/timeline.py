@@ -246,15 +246,16 @@ def _find_deleted(topic: OpenTopic, event: Event, time_ms: int) -> dict[str, int
     keys = LogKeys(topic.dialect)
     delays: dict[str, int] = {}
     for log in topic.logs:
-        for batch in batches_until(log, topic.stop):
-            delay_ms = abs(batch.max_timestamp - time_ms)
-            records = read_keys(batch, keys) if delay_ms <= DELETED_TOGETHER_MS else ()
-            is_after = log.partition == event.partition and batch.base_offset > event.offset
-            if is_after and batch.max_timestamp < time_ms - DELETED_TOGETHER_MS:
-                return {}
-            last = {group: (key.decoded.type, record.value) for group, key, record in records}
-            ended = [group for group, (kind, value) in last.items() if kind in GROUP_ENDING_TYPES and value is None]
-            delays |= dict.fromkeys(ended, delay_ms)
+        with suppress(InvalidLog):  # The load has ended at this batch, too.
+            for batch in batches_until(log, topic.stop):
+                delay_ms = abs(batch.max_timestamp - time_ms)
+                records = read_keys(batch, keys) if delay_ms <= DELETED_TOGETHER_MS else ()
+                is_after = log.partition == event.partition and batch.base_offset > event.offset
+                if is_after and batch.max_timestamp < time_ms - DELETED_TOGETHER_MS:
+                    return {}
+                last = {group: (key.decoded.type, record.value) for group, key, record in records}
+                ended = [group for group, (kind, value) in last.items() if kind in GROUP_ENDING_TYPES and value is None]
+                delays |= dict.fromkeys(ended, delay_ms)
     return delays
 
 
@@ -305,14 +306,10 @@ def find_waiting_members(history: PartitionHistory) -> Iterator[WaitingMember]:
     """
     group = history.group.state
     owners = {key: member_id for member_id, keys in group.assigned.items() for key in keys}
-    positions = {str(key): position for key, position in history.positions.items()}
+    moved = {str(key): each.moved_ms for key, each in history.positions.items() if each.moved_ms is not None}
 
     def name_partition(topic_id: str, number: int) -> str:
         return f"{history.group.name_topic(topic_id)}-{number}"
-
-    def describe_partition(name: str) -> str:
-        moved_ms = positions[name].moved_ms if name in positions else None
-        return name if moved_ms is None else f"{name} (last move {describe_time(moved_ms)})"
 
     def name_held(key: tuple[str, int]) -> str:
         owner = group.members.get(owners[key])
@@ -325,9 +322,10 @@ def find_waiting_members(history: PartitionHistory) -> Iterator[WaitingMember]:
         what = f"{member.description}, since {describe_time(begin.timestamp)} (record {begin.offset}): "
         pending = begin.value.partitions_pending_revocation
         partitions = [name_partition(each.topic_id, number) for each in pending for number in each.partitions]
+        named = [f"{each} (last move {describe_time(moved[each])})" if each in moved else each for each in partitions]
         timeout_ms = member.rebalance_timeout_ms
         if partitions:
-            what += f"has to give back {list_names([*map(describe_partition, partitions)])}."
+            what += f"has to give back {list_names(named)}."
         if partitions and timeout_ms is not None:
             end = describe_time(begin.timestamp + timeout_ms)
             what += f" If it has not, the broker removes it at {end}, or {describe_duration(timeout_ms)} after a load."

@@ -181,7 +181,7 @@ def _find_recreated(topic: OpenTopic, groups: Groups) -> dict[str, bool]:
     signs = [sign for _, sign, _ in list_recreated(count_logs(whole).recreated)]
     later_signs = [sign for sign in signs if (sign.time_ms or MAX_INT64) > (topic.stop.until_time or 0)]
     by_id = dict.fromkeys({name for name, _ in known} & {name for name, _ in later - known}, True)
-    return {sign.topic: sign.is_certain for sign in later_signs} | by_id
+    return {sign.topic: sign.is_certain for sign in sorted(later_signs, key=lambda sign: sign.is_certain)} | by_id
 
 
 def _list_topic_ids(groups: Groups) -> set[tuple[str, str]]:

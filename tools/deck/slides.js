@@ -38,8 +38,8 @@ function openAtFirstStep() {
   }
 }
 
-// Gives a slide the largest text with which it fits the screen. The sizes in slides.css depend on --scale.
-const SCALES = [1.4, 1.35, 1.3, 1.25, 1.2, 1.15, 1.1, 1.05, 1, 0.95, 0.9, 0.85];
+// Gives a slide the largest of three text sizes with which it fits the screen. The sizes in slides.css depend on --scale.
+const SCALES = [1.25, 1, 0.85];
 const WIDTH = 1184;
 const LOWEST = 684; // Below is the number of the slide.
 

@@ -26,9 +26,9 @@ _GAP = 4
 _SECONDS_PER_ROW = 0.35
 _SHOWN_BYTES = (11, 8)
 """How many bytes a block shows at most, and at most if it then still stands in the row of the block before it."""
-_HUE_BY_KIND = {"count": "kind-1", "text": "kind-5", "number": "kind-6"}
+HUE_BY_KIND = {"count": "kind-1", "text": "kind-5", "number": "kind-6"}
 _LEGEND = (
-    *(Box(kind, *KEY, hue=hue) for kind, hue in _HUE_BY_KIND.items()),
+    *(Box(kind, *KEY, hue=hue) for kind, hue in HUE_BY_KIND.items()),
     Box("how far the reader is", 0, 0, 3, 14, tone=Tone.NEW, is_solid=True),
     Box("taken as one field", 0, 8, 18, _STRIP_HEIGHT, tone=Tone.ERROR, is_solid=True),
 )
@@ -73,7 +73,7 @@ def _find_label(span: Span) -> str:
     return find_name(span).partition(" of ")[0].rpartition(".")[2]
 
 
-def _find_kind(span: Span) -> str:
+def find_kind(span: Span) -> str:
     if span.meaning.startswith("how many") or span.type == "uvarint, uvarint":
         return "count"
     return "text" if isinstance(span.value, str) else "number"
@@ -81,7 +81,7 @@ def _find_kind(span: Span) -> str:
 
 def _find_end(span: Span, size: int) -> int:
     """Return the end of the bytes that a field counts, or its own end."""
-    if _find_kind(span) != "count":
+    if find_kind(span) != "count":
         return span.end
     if "bytes" in span.meaning:
         return min(span.end + max(span.value or 0, 0), size)
@@ -101,7 +101,7 @@ def arrange_blocks(spans: Sequence[Span]) -> tuple[list[Place], list[Mark], floa
             x = MARGIN
             y += _ROW_HEIGHT + 22
             headings.append(Label(f"heading {section}", MARGIN, y - 5, section, is_bold=True))
-        together = [each for each in spans[number : number + 3] if each.part == section and _find_kind(span) == "count"]
+        together = [each for each in spans[number : number + 3] if each.part == section and find_kind(span) == "count"]
         widths = [_place_block(each, 0, 0, _SHOWN_BYTES[1]).width + _GAP for each in together or [span]]
         if x > MARGIN and x + sum(widths) > WIDTH - MARGIN + _GAP:
             x = MARGIN
@@ -118,14 +118,14 @@ def _place_block(span: Span, x: float, y: float, shown: int) -> Place:
     hex_text = "00 " * min(shown, span.end - span.start) + "…" * place.is_cut
     # Of a long value, its block shows what fits.
     count = span.text.rpartition(", ")[2] + " − 1 = 0" * span.meaning.endswith("plus 1")
-    texts = (hex_text.strip(), _find_label(span), count if _find_kind(span) == "count" else "")
+    texts = (hex_text.strip(), _find_label(span), count if find_kind(span) == "count" else "")
     return replace(place, width=max(measure_text(text, _SIZE) for text in texts) + 7)
 
 
 def draw_block(number: int, place: Place, data: bytes, value: str, tone: Tone, *, is_read: bool) -> Box:
     """Return the block of a field. Below the bytes of one that is read stands `value`, or the bytes as text."""
     span = place.span
-    kind = _find_kind(span)
+    kind = find_kind(span)
     rest = " …" * place.is_cut
     if not is_read:
         value = " "
@@ -137,7 +137,7 @@ def draw_block(number: int, place: Place, data: bytes, value: str, tone: Tone, *
     most = int((place.width - 4) / measure_text("0", _SIZE))
     lines = (_find_label(span), data[: place.shown].hex(" ") + rest, shorten(value, most))
     frame = (place.x, place.y, place.width, _BLOCK_HEIGHT)
-    style: dict[str, Any] = {"hue": _HUE_BY_KIND[kind] if is_read else "", "choice": ("field", number)}
+    style: dict[str, Any] = {"hue": HUE_BY_KIND[kind] if is_read else "", "choice": ("field", number)}
     is_bold = tone not in (Tone.PLAIN, Tone.MUTED)
     return Box(f"block {number}", *frame, lines, tone, _SIZE, is_bold=is_bold, **style)
 
@@ -164,7 +164,7 @@ def draw_reader(places: Sequence[Place], selected: int, size: int) -> Iterator[B
         if place.span.part == span.part and span.start <= place.span.start < end > span.end:
             x = place.x - _GAP * (place is not last)
             frame = (x, place.y + _BLOCK_HEIGHT + 2, place.x + place.width - x, 4)
-            style: dict[str, Any] = {"hue": _HUE_BY_KIND[_find_kind(span)], "is_solid": True}
+            style: dict[str, Any] = {"hue": HUE_BY_KIND[find_kind(span)], "is_solid": True}
             delay = (place.y - last.y) / _ROW_HEIGHT * _SECONDS_PER_ROW
             yield Box(f"reach {selected} {place.span.start}", *frame, **style, delay=delay)
     yield _draw_head(last, last.width + 1)

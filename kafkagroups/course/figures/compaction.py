@@ -25,9 +25,9 @@ _RIGHT = 554
 _PITCH = 30.4
 _CELL_WIDTH = 28
 _CELL_HEIGHT = 26
-_HEIGHT = 346
+_HEIGHT = 364
 _SECONDS_OF_A_MOVE = 0.5
-_SECONDS_OF_A_PASS = 0.8
+_SECONDS_OF_A_PASS = 1.8
 """How long the head takes to the end of its pass."""
 _PASS_HOURS = (0, 25, 50)
 _ACTIVE_STARTS = (16, 8)
@@ -211,7 +211,7 @@ def _find_left(offset: float) -> float:
 
 
 def _find_top(row: int) -> float:
-    return 68 + row * 82
+    return 68 + row * 88
 
 
 def _find_delay(offset: int, end: int) -> float:
@@ -220,7 +220,7 @@ def _find_delay(offset: int, end: int) -> float:
 
 
 def _draw_frame(active_start: int, step: int) -> Iterator[Mark]:
-    yield Box("band", 2, _find_top(max(step - 1, 0)) - 29, WIDTH - 4, 76, tone=Tone.MUTED)
+    yield Box("band", 2, _find_top(max(step - 1, 0)) - 29, WIDTH - 4, 84, tone=Tone.MUTED)
     yield Label("active words", _RIGHT, 12, "active segment", "end", Tone.MUTED, 11)
     yield Arrow("active", _find_left(active_start), 18, _RIGHT, 18, has_head=False)
     for offset in range(0, len(_LOG), 2):

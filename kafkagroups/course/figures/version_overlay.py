@@ -9,7 +9,7 @@ from itertools import chain
 from textwrap import wrap
 from typing import Any
 
-from kafkagroups.course.figures.byte_ribbon import Reading, find_name, shorten
+from kafkagroups.course.figures.byte_ribbon import HUE_BY_KIND, Reading, find_kind, find_name, shorten
 from kafkagroups.course.figures.figure import NARROW_WIDTH, Content, Control, Figure, Part
 from kafkagroups.course.figures.marks import WIDTH, Box, Label, Line, Mark, Scene, Tone, fit_words, measure_text
 from kafkagroups.course.group_life import format_count
@@ -254,12 +254,12 @@ def _draw_written(number: int, y: float, value: bytes, written: Reading, end: in
         words = "tag: topic id" if name == "tagged fields" else _WORDS.get(name, name)
         data = value[fields[0].start : fields[-1].end]
         hex_text = data.hex() if len(data) <= 6 else f"{data[:2].hex()}…{data[-3:].hex()}"
-        tone = Tone.DEAD if fields[-1].end <= end else Tone.MUTED
+        style = {"tone": Tone.MUTED} if fields[-1].end <= end else {"hue": HUE_BY_KIND[find_kind(fields[0])]}
         red = bytes(value[at] for at in length if fields[0].start <= at < fields[-1].end).hex()
         first = max(length.start - fields[0].start, 0)
         some = f"…{red}…" if red and first else f"{red}{data[1:2].hex()}" * bool(red) + f"…{data[-1:].hex()}"
         short = f"{_SHORT.get(words, words.removesuffix(' time'))}\n{hex_text if len(data) < 3 else some}"
-        yield Box(f"written {number} {name}", x, y, width, _BLOCK_HEIGHT, (words, hex_text), tone, _SIZE, short=short)
+        yield Box(f"written {number} {name}", x, y, width, _BLOCK_HEIGHT, (words, hex_text), size=_SIZE, short=short, **style)
         if red:
             left = x + width / 2 + measure_text("00", _SIZE) * (first - len(data) / 2)
             frame = (left, y + 27.5, measure_text(red, _SIZE), 2.5, (), Tone.ERROR)
@@ -270,13 +270,13 @@ def _draw_read(number: int, y: float, sides: _Sides, fields: list[Span], wrong: 
     for field in fields:
         name = find_name(field)
         x, width = _find_block(sides, field.start, field.end)
-        tone, sign = (Tone.ERROR, _ERROR_SIGN) if name in wrong else (Tone.MUTED, "")
+        tone, sign = (Tone.ERROR, _ERROR_SIGN) if name in wrong else (Tone.PLAIN, "")
         words = fit_words(width, _SIZE, sign + _find_words(field), sign.strip())
         lines = (*words, shorten(field.text, int((width - 14) / measure_text("0", _SIZE))))
         # A block comes from the bytes above it, which have its name.
-        origin = f"written {number} {sides[field.start][2]}"
-        style: dict[str, Any] = {"is_dashed": bool(sign), "origin": origin, "short": sign + lines[1]}
-        yield Box(f"read {number} {name}", x, y, width, _BLOCK_HEIGHT, lines, tone, _SIZE, is_hollow=not sign, **style)
+        style: dict[str, Any] = {"origin": f"written {number} {sides[field.start][2]}", "short": sign + lines[1]}
+        style |= {"is_dashed": bool(sign), "hue": "" if sign or name == "version" else HUE_BY_KIND[find_kind(field)]}
+        yield Box(f"read {number} {name}", x, y, width, _BLOCK_HEIGHT, lines, tone, _SIZE, **style)
 
 
 def _draw_rest(number: int, y: float, value: bytes, sides: _Sides, reading: Reading) -> Iterator[Mark]:

@@ -258,8 +258,8 @@ def _draw_written(number: int, y: float, value: bytes, written: Reading, end: in
         red = bytes(value[at] for at in length if fields[0].start <= at < fields[-1].end).hex()
         first = max(length.start - fields[0].start, 0)
         some = f"…{red}…" if red and first else f"{red}{data[1:2].hex()}" * bool(red) + f"…{data[-1:].hex()}"
-        short = f"{_SHORT.get(words, words.removesuffix(' time'))}\n{hex_text if len(data) < 3 else some}"
-        yield Box(f"written {number} {name}", x, y, width, _BLOCK_HEIGHT, (words, hex_text), size=_SIZE, short=short, **style)
+        style["short"] = f"{_SHORT.get(words, words.removesuffix(' time'))}\n{hex_text if len(data) < 3 else some}"
+        yield Box(f"written {number} {name}", x, y, width, _BLOCK_HEIGHT, (words, hex_text), size=_SIZE, **style)
         if red:
             left = x + width / 2 + measure_text("00", _SIZE) * (first - len(data) / 2)
             frame = (left, y + 27.5, measure_text(red, _SIZE), 2.5, (), Tone.ERROR)

@@ -25,20 +25,20 @@
 # A consumer sends **JoinGroup** to become a member, and **SyncGroup** to get its partitions. Here, `billing-1` is a member, and `billing-2` is new. A [**heartbeat**](../docs/handbook/glossary.md#heartbeat) is a member's regular sign of life.
 #
 # ```
-#  billing-1              coordinator         billing-2
-#      │                       │ ◀── JoinGroup ───│ waits
-#      │────── Heartbeat ────▶ │                  │
-#      │ REBALANCE_IN_PROGRESS │                  │
-#      │ ◀──────────────────── │                  │
-#      │────── JoinGroup ────▶ │                  │
-#      │ ◀──── you lead ────── │ ─ you do not ──▶ │
-# ─ ─ the join phase ends: all members are known ─ ─ ─
-#      │                       │ ◀── SyncGroup ───│ waits
-#      │── SyncGroup with all  │                  │
-#      │   assignments ──────▶ │                  │
-#      │                       ■ appends one record
-#      │ ◀─── orders 0 1 ───── │ ─── orders 2 ──▶ │
-# ─ ─ the sync phase ends: each has its partitions ─ ─
+#  billing-1             coordinator      billing-2
+#      │                      │ ◀─ JoinGroup ──│ waits
+#      │────── Heartbeat ───▶ │                │
+#      │ REBALANCE_IN_PROGRESS│                │
+#      │ ◀─────────────────── │                │
+#      │────── JoinGroup ───▶ │                │
+#      │ ◀──── you lead ───── │ ─ you do not ▶ │
+# ─ the join phase ends: all members are known ─ ─ ─
+#      │                      │ ◀─ SyncGroup ──│ waits
+#      │── SyncGroup with all │                │
+#      │   assignments ─────▶ │                │
+#      │                      ■ appends one record
+#      │ ◀─── orders 0 1 ──── │ ── orders 2 ─▶ │
+# ─ the sync phase ends: each has its partitions ─ ─
 # ```
 #
 # The *state* of the group says which phase it is in:

@@ -254,7 +254,7 @@ def _draw_written(number: int, y: float, value: bytes, written: Reading, end: in
         words = "tag: topic id" if name == "tagged fields" else _WORDS.get(name, name)
         data = value[fields[0].start : fields[-1].end]
         hex_text = data.hex() if len(data) <= 6 else f"{data[:2].hex()}…{data[-3:].hex()}"
-        style = {"tone": Tone.MUTED} if fields[-1].end <= end else {"hue": HUE_BY_KIND[find_kind(fields[0])]}
+        style: Any = {"tone": Tone.MUTED} if fields[-1].end <= end else {"hue": HUE_BY_KIND[find_kind(fields[0])]}
         red = bytes(value[at] for at in length if fields[0].start <= at < fields[-1].end).hex()
         first = max(length.start - fields[0].start, 0)
         some = f"…{red}…" if red and first else f"{red}{data[1:2].hex()}" * bool(red) + f"…{data[-1:].hex()}"

@@ -92,8 +92,9 @@ def watch_group(partition: Partition, log: GroupLog, stats: Stats) -> Iterator[F
     if skips:
         first = skips[0][0]
         time = "" if first.timestamp_ms is None else f" at {describe_time(first.timestamp_ms)}"
-        more = f" Later, {count_of(sum(map(len, skips[1:])), 'more skip')}." if len(skips) > 1 else ""
-        what = f"Group {group} can have skipped records{time}: {describe_skips(skips[0])}{more}"
+        later = [f" Later, at record {partition.number}:{run[0].offset}: {describe_skips(run)}" for run in skips[1:3]]
+        later += [f" After that, {count_of(sum(map(len, skips[3:])), 'more skip')}."] * (len(skips) > 3)
+        what = f"Group {group} can have skipped records{time}: {describe_skips(skips[0])}{''.join(later)}"
         yield find(first.offset, "skipped_records", what, topic_partition=first.topic_partition)
     for position in history.positions.values():
         if position.has_two_writers and position.rereads:

@@ -22,7 +22,7 @@
 # %% [markdown]
 # ## A commit in hex
 #
-# This is a commit of the group `billing` for the topic `orders`. Each line shows a position, 16 bytes, and these bytes as text:
+# This is a commit of the group `billing` for the topic `orders`. Each line shows a position (in decimal), 16 bytes (in hex), and these bytes as text:
 
 # %%
 import kafkagroups as kg
@@ -56,7 +56,7 @@ course.hexdump(value)
 # - **Tagged fields** are optional fields at the end. Here `01` means one such field, `00` is its number (the tag), and `10` its length, hex for 16. Tag 0 is the id of the topic: a topic that is deleted and created again has the same name, but another id.
 
 # %% [markdown]
-# The figure opens with a wrong byte: the length of the metadata is `08` instead of `07`, so all later fields begin one byte too late. First choose *none* in the list *changed byte*, to see the right fields. Then choose its other entries.<span class="live-only"> You can also type a change, for example `key 22=01`.</span> Which changes does a reader notice?
+# What happens if one byte is wrong? The figure shows this record, but the length of the metadata is `08` instead of `07`. So a reader takes one byte too many as metadata, and every later field begins one byte too late. Go on with the arrows, and compare the fields with the table. Then choose other bytes in the list *changed byte*; *none* is the record as it was written.<span class="live-only"> You can also type a change, for example `key 22=01`.</span> Which changes does a reader notice?
 
 # %%
 # figure
@@ -357,7 +357,7 @@ course.check("stops_the_load", stops_the_load)
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
 # | A monitor of LAG shows nothing since the upgrade to 4.1 | `kafkagroups stats PATH --by type` | If the command counts records of value version 4, the monitor reads the topic itself, and only knows older versions | Update the monitor to a release that supports Kafka 4.1, and until then ask the brokers (lesson 00). The groups are fine: do not delete them. A downgrade does not help, because the records stay |
-| A broker answers `NOT_COORDINATOR` for all groups of one partition, again and again | `kafkagroups check PATH` | It names the record that stops the load | Let no other broker lead the partition: all replicas have this record. [Repair the log](../docs/operator.md#1-a-partition-does-not-load) |
+| A broker answers `NOT_COORDINATOR` for all groups of one partition, again and again | `kafkagroups check PATH` | It names the record that stops the load | Let no other broker lead the partition: all replicas have this record. The [repair](../docs/operator.md#1-a-partition-does-not-load) stops every broker that has a replica, so read first what else helps |
 #
 # ## What we left out, and why
 #

@@ -272,7 +272,7 @@ print_offsets("3.9.2", "classic")
 # | Consumers lost their positions after partitions were added | `kafkagroups stats PATH` | It prints the old and the new number of partitions, and each group that has records in two partitions, with its old and its new offset | Stop the consumers of these groups, choose an offset (below), and set it |
 # | You notice a widening before a broker restarts | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets` | PartitionCount is the new number. The brokers still compute with the old one, so nothing is lost yet | Do not delete the topic, and do not restart a broker yet: follow the steps below |
 #
-# If no broker has restarted since the widening:
+# **If no broker has restarted since the widening**, the groups still work, and nothing has to be lost. (A broker counts at its start, so compare the start time of each broker's process with the time of the widening.)
 #
 # 1. Find the groups that will move, with the commands of [the runbook](../docs/operator.md#6-a-group-in-two-partitions). Stop their consumers, and note their offsets. All other groups can go on.
 # 2. Restart all brokers, one after the other.
@@ -282,7 +282,9 @@ print_offsets("3.9.2", "classic")
 # kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group shipping --topic orders:0 --reset-offsets --to-offset 33 --execute
 # ```
 #
-# If some brokers have already restarted, stop the consumers of the groups that move, and restart the other brokers, too. Consumers that kept running joined again, at the new coordinator, and it answered *nothing committed*. So they began where `auto.offset.reset` says, and have committed new offsets. Choose for each group:
+# **If some brokers have already restarted**, groups can have two coordinators. Stop the consumers of the groups that move, and restart the other brokers, too.
+#
+# Consumers that ran on have got *nothing committed* from the new coordinator, began where `auto.offset.reset` says, and committed new offsets. So choose for each group:
 #
 # - **Set the old offset**: the group repeats everything since the restart.
 # - **Keep the new offset**: nothing is repeated, but with `latest`, skipped records are never processed.

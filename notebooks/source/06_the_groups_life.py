@@ -294,7 +294,7 @@ course.RebalanceLanes()
 # <details><summary>The answers</summary>
 #
 # 1. From second 0 to 3 and from second 7 to 11, until the SyncGroups are answered. From second 13 to 14, nobody reads the partitions of `billing-1`, which has left. If `billing-2` dies at second 12, its session ends at second 22. The rebalance takes 4 more seconds, so nobody reads `orders-2` for 14 seconds.
-# 2. After the events 4, 5, 14 and 15, and from 19 on. Then the group is Stable or Empty, and the log has its generation and its members.
+# 2. After the events 4, 5, 14 and 15, and from 19 on. Then the group is Stable or Empty, and the log has its generation and its members. After event 1 or 6, a crash loses a member id that the coordinator has just given, so this consumer has to ask for another one.
 #
 # </details>
 #

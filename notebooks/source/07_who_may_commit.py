@@ -163,6 +163,7 @@ course.check("three_refusals", three_refusals)
 # | error | `commitSync` of Java throws | what happened | what your code should do |
 # |---|---|---|---|
 # | `UNKNOWN_MEMBER_ID`, `ILLEGAL_GENERATION` | `CommitFailedException` | The group went on without this member. | Do not commit again. Call `poll`, which calls `onPartitionsLost` and joins again. Other members process these records again, so processing twice must do no harm. |
+# | `GROUP_ID_NOT_FOUND` | `KafkaException` | This member was removed, and then the group was deleted. | Call `poll`, which joins again. The group's offsets are gone, so the consumer starts where `auto.offset.reset` says. |
 # | `REBALANCE_IN_PROGRESS` | `RebalanceInProgressException` | The partitions are being divided. | Call `poll`, which finishes the rebalance. Then commit what you still own. |
 # | `FENCED_INSTANCE_ID`, to a static member | `FencedInstanceIdException` | Another process has this instance id. | Stop, and look for the other process. |
 # | `GROUP_AUTHORIZATION_FAILED`, `TOPIC_AUTHORIZATION_FAILED` | `GroupAuthorizationException`, `TopicAuthorizationException` | A permission is missing. | Stop, and ask for READ. |
@@ -289,7 +290,7 @@ course.check("copied", copied)
 #
 # ## For your consumer
 #
-# Set `group.instance.id` for consumers that restart often, and a `session.timeout.ms` longer than a restart, for example 120000 (2 minutes) if a new pod needs 90 seconds. Give each process its own id.
+# Set `group.instance.id` for consumers that restart often, and a `session.timeout.ms` longer than a restart, for example 120000 (2 minutes) if a new pod needs 90 seconds. Give each process its own id. The price: if such a process dies for good, nobody reads its partitions until this timeout has passed.
 
 # %% [markdown]
 # ## At 3 am

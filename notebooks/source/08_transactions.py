@@ -218,11 +218,13 @@ course.check("which_hangs", which_hangs)
 # %% [markdown]
 # ## Two protections against a late request
 #
-# **Protection 1**: since 3.7, a broker that receives an offset first asks the transaction coordinator: does this producer have an open transaction with offsets in this partition of `__consumer_offsets`? For the late request of 10:00:07, the answer is no, so the broker refuses it. But if the producer's **next** transaction already has offsets in this partition, the broker accepts the late request, and its offset becomes part of the wrong transaction.
+# **Protection 1**: since 3.7, a broker that receives an offset first asks the transaction coordinator: does this producer have an open transaction with offsets in this partition of `__consumer_offsets`? For the late request of 10:00:07, the answer is no, so the broker refuses it.
 #
-# **Protection 2** closes this gap: the producer epoch rises not only with each new process, but also by 1 at each end of a transaction. This needs 4.x brokers, 4.x clients and the feature `transaction.version` at level 2, which new clusters have. **After an upgrade, you must switch it on**: `kafka-features.sh --bootstrap-server localhost:9092 upgrade --feature transaction.version=2` (`describe` prints the level).
+# This protection has a gap. Suppose that the producer has already begun its **next** transaction, with offsets in this partition. Then the answer is yes: the broker accepts the late request, and its offset becomes part of the wrong transaction.
 #
-# In the example above, the abort raises the producer epoch from 0 to 1. The late request still has 0, so it is always refused.
+# **Protection 2** closes the gap with the producer epoch, which now also rises by 1 at each end of a transaction. In the example, the abort raises it from 0 to 1. The late request still has 0, so it is always refused.
+#
+# Protection 2 needs 4.x brokers, 4.x clients, and the feature `transaction.version` at level 2. New clusters have this level; **after an upgrade, you must set it**: `kafka-features.sh --bootstrap-server localhost:9092 upgrade --feature transaction.version=2` (`describe` prints the level).
 #
 # <details><summary>Which brokers have which protection?</summary>
 #

@@ -245,9 +245,9 @@ course.compare_with_broker(course.fetch_offsets(groups, names), {name: answers["
 # %% [markdown]
 # The rest is in the [runbook](../docs/operator.md#1-a-partition-does-not-load):
 #
-# - Stop the brokers of **all** replicas, because a running one would bring record 45 back. Replace their files by those of the shorter copy, and start the brokers.
+# - Stop the brokers of **all** replicas, because a running one would bring record 45 back. In a cluster of three brokers, these are all brokers, so nothing works meanwhile. Replace their files by those of the shorter copy, and start the brokers.
 # - Set the lost offset of record 46 again.
-# - If the groups cannot wait, start them under new names, but first set the offsets of the new groups: they begin without any.
+# - If the cluster cannot stop, or the groups cannot wait: start the groups under new names, whose partitions load. First set the offsets of the new groups, because they begin without any.
 
 # %% [markdown]
 # ## Where 3.9 differs

@@ -161,11 +161,6 @@ class GroupLog:
         return [each for each in chain.from_iterable(self.steps.values()) if isinstance(each, GroupRecord)]
 
     @property
-    def was_deleted(self) -> bool:
-        """Whether the last record of the group or of its offsets is a tombstone: an aborted commit can follow one."""
-        return bool(self._group_records) and self._group_records[-1].value is None
-
-    @property
     def has_only_offsets(self) -> bool:
         """Whether all records of the group are offset records: members would have made its coordinator write others,
         also of types that the coordinator of the rules does not read.

@@ -147,7 +147,9 @@ class PartitionHistory:
         # The classic coordinator deletes the group in the same batch if the topic of its last offsets is deleted.
         can_be_topic = self.is_classic and all(each.entry.cause is not Cause.EXPIRED for each in tombstones)
         what += f", or with the topic{'s' * (len({key.topic for key in keys}) > 1)}" if can_be_topic else ""
-        can_be_shorter = self.retention_ms is not None and age_ms >= MIN_RETENTION_MS and not can_expire
+        can_be_shorter = self.retention_ms is not None and not can_expire
+        can_be_shorter &= empty_ms is None or age_ms >= MIN_RETENTION_MS
+        can_be_shorter &= all(self._deleted[key].expiry for key in keys if key in self._deleted)
         what += ", or its offsets expired, if the broker's retention time is shorter" if can_be_shorter else ""
         return f"{what}{self.describe_wrong_clock(tombstones[0])}."
 

@@ -242,6 +242,9 @@ def test_groups_that_were_deleted_together_are_named_also_if_they_are_back_soon(
     events = kg.timeline(incidents / "swept", group, kafka="4.3.1").events
     (deleted,) = (event.what for event in events if event.event == "deleted")
     assert deleted.endswith(f"; with it, 2 other groups went within 1 s: {others}.")
+    events = kg.timeline(incidents / "swept", group, kafka="4.3.1", retention_ms=7 * 24 * 3_600_000).events
+    (deleted,) = (event.what for event in events if event.event == "deleted")
+    assert "or its offsets expired, if the broker's retention time is shorter; with it" in deleted
 
 
 def test_a_new_owner_that_commits_less_has_read_again(incidents):

@@ -14,13 +14,13 @@
 # %% [markdown]
 # ## The problem
 #
-# Kafka stores streams of records, and programs called consumers read them in order. A consumer that crashes must continue where it stopped, so its position has to live outside of it. Kafka itself stores the positions. But the server that stores them can crash, too, so who remembers them then?
+# Kafka stores streams of records, and programs called consumers read them in order. A consumer that crashes must continue where it stopped, so its position has to live outside of it. Kafka itself stores it. But the server that does so can crash, too, so who remembers it then?
 #
 # This course shows the bytes that Kafka stores for a position, and the rules by which it answers. With both, you can predict the answer after a crash, explain why a position went back, and restore lost positions.
 #
 # ## Is your set-up right?
 #
-# This page is a notebook. Click the next cell and press **Shift + Enter** to run it. Each line must say `ok`; any other line tells you how to repair a problem. In all lessons, you can skip most code, but not the output. Where a cell only plays a story, its code is folded.
+# This page is a notebook. Click the next cell and press **Shift + Enter** to run it. Each line must say `ok`; any other line tells you how to repair a problem. In all lessons, you can skip most code (some is folded), not the output.
 
 # %%
 from kafkagroups.cli import doctor
@@ -54,7 +54,7 @@ print("offset   ", record.value.offset)
 #
 # A [**record**](../docs/handbook/glossary.md#record) is one message, with a key and a value. Records are collected in [**topics**](../docs/handbook/glossary.md#topic), for example `orders`. Because one machine may be too small for a topic, the topic is divided into numbered [**partitions**](../docs/handbook/glossary.md#partition); `orders-0` is partition 0 of `orders`. The partitions are stored on [**brokers**](../docs/handbook/glossary.md#broker), the servers of Kafka, and several brokers form a [**cluster**](../docs/handbook/glossary.md#cluster). A program that sends requests to brokers is a *client*.
 #
-# A partition is a list, its [**log**](../docs/handbook/glossary.md#log). New records are only [appended](../docs/handbook/glossary.md#append), at the end, so the place of a record never changes. The number of this place is the record's [**offset**](../docs/handbook/glossary.md#offset); the first record has the offset 0.
+# A partition is a list, its [**log**](../docs/handbook/glossary.md#log). New records are only [appended](../docs/handbook/glossary.md#append), at the end, so a record's place never changes. The number of this place is the record's [**offset**](../docs/handbook/glossary.md#offset); the first record has the offset 0.
 
 # %% [markdown]
 # ## Who reads it
@@ -112,13 +112,13 @@ course.check("next_record", next_record)
 # %% [markdown]
 # ## Read but not committed
 #
-# The commit is all that a broker stores about your progress. The broker does not know which records you have received or finished. So if a consumer dies, another member continues at the committed offset, and receives every record from there on, also those that were read but not committed.
+# The commit is all that a broker knows about your progress, not which records you have received or finished. So if a consumer dies, another member continues at the committed offset, and receives every record from there on, also those that were read but not committed.
 #
 # If you process first and commit afterwards, as in lines 9 and 10, a crash in between repeats records: each is processed *at least once*. If you commit first, a crash in between skips records: each is processed *at most once*.
 #
 # ## Auto commit
 #
-# Many programs have no line 10, because auto commit is on by default (`enable.auto.commit=true`). Then `poll` itself commits, if the last commit is at least 5 seconds old. Suppose that your loop needs 6 seconds for 17 records:
+# Many programs have no line 10, because auto commit is on by default (`enable.auto.commit=true`). Then `poll` itself commits, if the last commit is at least 5 seconds old. Suppose your loop needs 6 seconds for 17 records:
 #
 # ```
 #  poll()       returns the records 0 to 16
@@ -126,7 +126,7 @@ course.check("next_record", next_record)
 #  poll()       commits 17, and returns the records from 17 on
 # ```
 #
-# The second `poll` commits 17, as if the records 0 to 16 were done. They are done if your loop processes all records before it calls `poll` again. But if the loop hands the records to a second thread, `poll` can commit 17 before this thread is done, and after a crash, the remaining records are skipped. Such a program must switch off auto commit, and commit an offset only when all records before it are done.
+# The second `poll` commits 17, as if the records 0 to 16 were done. This is right if your loop processes all records before it calls `poll` again. But if the loop hands the records to a second thread, `poll` can commit 17 before this thread is done, and after a crash, the remaining records are skipped. Such a program must switch off auto commit, and commit an offset only when all records before it are done.
 
 # %% [markdown]
 # ## Exercise: three crashes
@@ -161,9 +161,7 @@ course.check("processed_twice", processed_twice)
 #
 # The topic `__consumer_offsets` has 50 partitions, and all records about a group are in **one** of them. The group's name decides in which partition. The lessons follow the groups of a small shop, Harbour Coffee.
 #
-# The next question is a *prediction*: replace the `...` by what you expect, and run both cells.
-#
-# *Predict*: in how many different partitions do the shop's groups `billing`, `shipping`, `dashboard`, `fraud-check` and `mailer` live?
+# *Predict* (replace the `...` by what you expect, and run both cells): in how many different partitions do the shop's groups `billing`, `shipping`, `dashboard`, `fraud-check` and `mailer` live?
 
 # %%
 # prediction
@@ -202,16 +200,16 @@ home_of_promo = ...
 course.check("home_of_promo", home_of_promo)
 
 # %% [markdown]
-# ## Two coordinators
+# ## Two group coordinators
 #
-# The code in a broker that manages its groups is called a coordinator, too. It has two versions: the [*classic coordinator*](../docs/handbook/glossary.md#classic-coordinator), up to 3.9, and the [*new coordinator*](../docs/handbook/glossary.md#new-coordinator), since 4.0. The lessons teach the new one, and you can skip "Where 3.9 differs" if you run only 4.x.
+# *Coordinator* alone means this broker. Its code for groups is the *group coordinator*, and has two versions: the [classic](../docs/handbook/glossary.md#classic-coordinator) one, up to 3.9, and the [new](../docs/handbook/glossary.md#new-coordinator) one, since 4.0. The lessons teach the new one, and you can skip "Where 3.9 differs" if you run only 4.x.
 #
-# The notebooks run a *model* of each coordinator, a Python program with the same rules.
+# The notebooks run a *model* of each version, a Python program with the same rules.
 
 # %% [markdown]
 # ## The same bytes, the same answers
 #
-# One night, the shop's brokers were killed. From the files on their disks, `kg.load` rebuilds all groups, as a broker does when it starts; `coordinator="new"` names the rules. A `Stable` group has members. An `Empty` group has no members, but can have offsets. `mailer` and `promo` are missing, because they were deleted (lessons 01 and 09).
+# One night, the shop's brokers were killed. From the files on their disks, `kg.load` rebuilds all groups, as a broker does when it starts; `coordinator="new"` names the version. A `Stable` group has members. An `Empty` group has no members, but can have offsets. `mailer` and `promo` are missing, because they were deleted (lessons 01 and 09).
 
 # %%
 groups = kg.load(course.find_data("harbour/4.3.1"), coordinator="new")

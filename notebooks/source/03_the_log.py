@@ -103,6 +103,8 @@ print(f"value  offset {record.value.offset}, metadata '{record.value.metadata}'"
 #
 # Why not only this batch? Several brokers store the partition. One of them is the partition's leader, and the others, the *followers*, copy the leader's log. A follower asks the leader only for what comes after its own last record. So take a follower that finds record 5 damaged. If it removed only record 5 and kept 6 and 7, it would ask for record 8, and record 5 would never come back.
 #
+# There is no recovery after a clean stop: the broker loads the bytes as they are, so a changed byte can become [an offset that nobody has committed](../docs/operator.md#8-a-segment-is-damaged).
+#
 # ## Are the removed batches lost?
 #
 # That depends on the leader of the partition:
@@ -157,7 +159,7 @@ course.check("unnoticed_change", unnoticed_change)
 #
 # Question 3: do the records count? A [*producer*](../docs/handbook/glossary.md#producer) is a program that writes records. It can write some of them in a [**transaction**](../docs/handbook/glossary.md#transaction): then either all of them count, or the transaction is *aborted*, and none of them counts. The shop's group `fraud-check` commits its offsets in this way.
 #
-# When the offsets are appended, nobody knows how the transaction will end, and an appended record cannot be changed. So when the transaction ends, a record of its own, the [**marker**](../docs/handbook/glossary.md#marker), says *commit* or *abort*. In between, other groups go on writing:
+# When the offsets are appended, nobody knows how the transaction will end, and an appended record cannot be changed. So when the transaction ends, the broker appends one more record, the [**marker**](../docs/handbook/glossary.md#marker), which says *commit* or *abort*. In between, other groups go on writing:
 #
 # ```
 #  batch   offsets of fraud-check   producer id 1   do not count yet
@@ -171,7 +173,17 @@ course.check("unnoticed_change", unnoticed_change)
 #
 # The *attributes* in the header are a sum of flags. Two flags matter here: hex 10 for a batch in a transaction, and hex 20 for a control batch. So `00 10` is a batch in a transaction, and `00 30` is a marker, which is both.
 #
-# After the 61 bytes of header, the marker begins with five bytes: its length, its attributes, its time, its offset (both counted from those of the batch), and the length of its key. So its key begins at byte 61 + 5 = 66. The bytes 66 and 67 are the version of the marker, and 68 and 69 its type: `00 00` means abort, and `00 01` means commit.
+# After the 61 bytes of header comes the marker. Its first five fields are small numbers, so each takes one byte:
+#
+# | bytes | field |
+# |---|---|
+# | 61 | length of the record |
+# | 62 | attributes of the record |
+# | 63 | its time, counted from the batch's |
+# | 64 | its offset, counted from the batch's |
+# | 65 | length of the key |
+# | 66–67 | key: version of the marker |
+# | 68–69 | key: type of the marker, `00 00` for abort or `00 01` for commit |
 
 # %% [markdown]
 # ## Exercise: the commit marker, in hex
@@ -317,7 +329,7 @@ course.check("read_varint", read_varint)
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
 # | `server.log` of a broker says that it found a corrupt batch and truncated the segment | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets` | `Leader` is the broker from which the others copy | If another broker leads, wait: the truncated broker copies the records from it. If the truncated broker leads, the others shorten their logs within seconds. A broker that is still down keeps its longer log: **do not start it before you have copied its folder**, and [compare](../docs/operator.md#9-two-replicas-differ) |
-# | A file seems damaged | `kafkagroups load PATH --past-damage` | The command also prints the offsets after the damage | Copy the file (`pull` misses what follows the damage) **before** the broker starts, because the start truncates it. [Set the lost offsets](../docs/operator.md#8-a-segment-is-damaged) from this copy |
+# | A file seems damaged | `kafkagroups load PATH --past-damage` | The command also prints the offsets after the damage | Copy the file (`pull` misses what follows the damage) **before** the broker starts, because the start may truncate it. [Set the lost offsets](../docs/operator.md#8-a-segment-is-damaged) from this copy |
 # | Your own program cannot parse keys | on the broker, in the folder: `kafka-dump-log.sh --offsets-decoder --files 00000000000000000000.log` | `isControl: true` marks a control batch | Let the program skip control batches |
 #
 # ## What we left out, and why

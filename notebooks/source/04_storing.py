@@ -3,7 +3,7 @@
 #
 # **What happens between `commitSync()` and the answer?**
 #
-# **Which Kafka:** 4.x, with the new coordinator, and groups of all types. "Where 3.9 differs" is about the classic coordinator.
+# **Which Kafka:** 4.x, with the new *group coordinator*, and groups of all types. "Where 3.9 differs" is about the classic one.
 #
 # | after this lesson you can | estimated minutes | needs Java |
 # |---|---|---|
@@ -143,10 +143,10 @@ with course.fold("this_and_next", this_and_next, (this_broker, next_broker)):
 # | the newest state | stays at 6 | goes back to 5 |
 # | a fetch returns | 5, and 6 as soon as the replicas confirm it | 5 |
 #
-# In both cases, the client gets the same error, `COORDINATOR_NOT_AVAILABLE`, so it does not know whether the commit is stored. It can find out in two ways:
+# In both cases, the client gets `COORDINATOR_NOT_AVAILABLE`, so it does not know whether the commit is stored. It can find out in two ways:
 #
 # - **Commit again**, as `commitSync` does. When this commit gets `NONE`, all replicas in sync have its record, and it is later in the log than the first one.
-# - **Fetch the offset** with `consumer.committed(partitions)`. The coordinator of 4.x lets this fetch wait until the replicas have confirmed its log (lesson 05), so 6 means that the commit is stored, and 5 that it is not. If the fetch times out, too, you still do not know.
+# - **Fetch the offset** with `consumer.committed(partitions)`. A coordinator with 4.x lets this fetch wait until the replicas have confirmed its log (lesson 05), so 6 means that the commit is stored, and 5 that it is not. If the fetch times out, too, you still do not know.
 
 # %% [markdown]
 # ## How many copies a NONE means
@@ -178,7 +178,7 @@ with course.fold("this_and_next", this_and_next, (this_broker, next_broker)):
 # | the answer | the advice | `commitSync` | the callback gets |
 # |---|---|---|---|
 # | `COORDINATOR_NOT_AVAILABLE` | You cannot know whether the commit is stored: wait, and commit again. | repeats for 60 seconds (`default.api.timeout.ms`), then throws `TimeoutException` | `RetriableCommitFailedException` |
-# | `NOT_COORDINATOR` | Another broker can store the commit: find the new coordinator, and commit again. | the same | the same |
+# | `NOT_COORDINATOR` | Another broker can store the commit: ask which one coordinates the group now, and commit again. | the same | the same |
 # | `UNKNOWN_SERVER_ERROR` | No broker will store the commit: repeating does not help. | throws `KafkaException` at once | `KafkaException` |
 #
 # After the first two answers, your program may go on, because its next commit replaces the failed one. Until then, a crash or a rebalance can repeat records. After a `KafkaException`, first find the cause: the next commit can fail, too.
@@ -307,9 +307,9 @@ for kafka in ("4.3.1", "3.9.2"):
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# Instead of a snapshot, the coordinator of 3.9 has two maps: the [*cache*](../docs/handbook/glossary.md#cache), from which it answers fetches, and a map of the commits in flight. When the replicas confirm an offset, 3.9 moves it into the cache, unless the cache already has one whose record is later in the log. When a commit is refused or times out, 3.9 forgets its offset.
+# Instead of a snapshot, the classic group coordinator of 3.9 has two maps: the [*cache*](../docs/handbook/glossary.md#cache), from which it answers fetches, and a map of the commits in flight. When the replicas confirm an offset, 3.9 moves it into the cache, unless the cache already has one whose record is later in the log. When a commit is refused or times out, 3.9 forgets its offset.
 #
-# Here, 6 times out. Then the replicas confirm a commit for another partition. A row with one answer holds for both versions:
+# Here, 6 times out. Then the replicas confirm a commit for another partition. (One answer holds for both versions.)
 
 # %%
 # script
@@ -323,7 +323,7 @@ def commit_after_a_timeout(broker):
 course.compare_brokers(commit_after_a_timeout, holds_answers=True)
 
 # %% [markdown]
-# Replicas copy the log in order. When they confirm the later record of `orders-1`, they also have that of 6, so 4.x shows 6 at the end. 3.9 has forgotten 6: fetches return 5 until the next commit or load, although the log can have the 6. Two more differences:
+# Replicas copy the log in order. When they confirm that of `orders-1`, they also have that of 6, so 4.x shows 6. 3.9 has forgotten 6, so fetches return 5 until the next commit or load. Two more differences:
 #
 # | | 4.x | 3.9 |
 # |---|---|---|

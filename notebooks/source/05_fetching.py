@@ -19,7 +19,7 @@
 # | 1. Who coordinates my group? | FindCoordinator, to any broker | The leader of the group's partition. |
 # | 2. Where do I continue? | OffsetFetch (the *fetch*), to the coordinator | An offset from **memory**, or −1 without an error. |
 # | 3. Can this offset still change? | the same OffsetFetch | Normally not. If a newer commit is unfinished, the consumer waits for a [**stable offset**](../docs/handbook/glossary.md#stable-offset). |
-# | 4. Does the partition still have the records that I have read? | OffsetForLeaderEpoch, to the leader of `orders-0` | Normally yes. If they are lost, other records may now have their offsets, so the consumer goes back. |
+# | 4. Does the partition still have the records that I have read? | OffsetForLeaderEpoch, to the leader of `orders-0` | Normally yes. |
 
 # %% [markdown]
 # ## Question 1: who coordinates my group?
@@ -74,7 +74,7 @@ for answer in answers:
 # After 12 seconds, the broker is up:
 #
 # - **FindCoordinator** only looks up who leads the partition of `billing`, so it names this broker before any load.
-# - **OffsetFetch** gets `NOT_COORDINATOR` until the broker has learned that it leads partition 9, where `billing` is. The load of partition 9 fell between two of our requests, so we never saw `COORDINATOR_LOAD_IN_PROGRESS` for `billing`.
+# - **OffsetFetch** gets `NOT_COORDINATOR` until the broker has learned that it leads partition 9, where `billing` is. (The load itself fell between two of our requests.)
 # - **ListGroups**, the list of a broker's groups, needs *all* partitions. Its first answer looks like an empty cluster, because the coordinator did not know yet which partitions it has. **An empty list right after a start proves nothing.**
 
 # %% [markdown]
@@ -139,30 +139,6 @@ course.reveal("for_unknown_group", for_unknown_group, (found.offset, found.error
 
 # %% [markdown]
 # There is no error, because every new group gets this answer. The consumer starts where `auto.offset.reset` says. A group that has lost its offsets gets the same answer, so nobody notices.
-#
-# ## By name, or all
-#
-# A client can ask for partitions **by name**, as a consumer does, or for **all**, as a monitor does. Here, `billing` has two committed offsets, and the client may not see `payments`, because it lacks the permission DESCRIBE for this topic:
-
-# %%
-# script
-PAYMENTS_1 = TopicPartition("payments", 1)
-
-
-def ask_all_and_by_name(broker):
-    yield "two commits", broker.offset_commit("billing", {ORDERS_0: OffsetCommit(50), PAYMENTS_1: OffsetCommit(41)})
-    yield "all partitions", broker.offset_fetch("billing")
-    yield "by name", broker.offset_fetch("billing", [ORDERS_0, TopicPartition("orders", 1), PAYMENTS_1])
-
-
-def may_see(operation, kind, name):
-    return (operation, name) != ("DESCRIBE", "payments")
-
-
-course.compare_brokers(ask_all_and_by_name, authorize=may_see)
-
-# %% [markdown]
-# For a fetch **by name**, each partition of the client's list has an offset, −1 or an error in the answer. For a fetch of **all**, the coordinator goes through the group's committed offsets: a partition without one is not in the answer, and neither is a partition that the client may not see. So a monitor with too few permissions shows too few offsets, and no error.
 
 # %% [markdown]
 # ## Why the answer can be −1
@@ -174,26 +150,6 @@ course.compare_brokers(ask_all_and_by_name, authorize=may_see)
 # | The group is new, or a name is wrong. | The log has no commit of this group and partition. |
 # | The offset has expired or was deleted (lesson 09). | The log has a tombstone for the offset. |
 # | `__consumer_offsets` has more partitions than before (lesson 02). | The commit is in another partition. |
-
-# %% [markdown]
-# ## Exercise: a decision
-#
-# A monitor reports that `billing` has lost its offset for `orders-0`. Which answer proves that the coordinator has no offset for this partition?
-#
-# - **A**: One second after the broker's start, ListGroups returned `NONE` and no `billing`.
-# - **B**: OffsetFetch for all partitions returned an empty list and `NONE`. The client that asked has permissions for groups, but not for topics.
-# - **C**: OffsetFetch for `orders-0` by name returned −1 and `NONE`.
-# - **D**: OffsetFetch returned `NOT_COORDINATOR`.
-#
-# Write the letter in quotes.
-
-# %%
-# exercise: proof_of_loss
-proof_of_loss = ...
-
-# %%
-course.check("proof_of_loss", proof_of_loss)
-# course.hint("proof_of_loss")
 
 # %% [markdown]
 # ## Question 3: can this offset still change?
@@ -227,10 +183,33 @@ course.compare_brokers(commit_in_flight, ("4.3.1",), holds_answers=True)[2:]
 # ## While a transaction is open
 #
 # The second case is an offset that was committed in a *transaction* ([lesson 08](08_transactions.ipynb)). Until the transaction ends, nobody knows whether it will count: the offset is **pending**. A transaction can stay open for minutes, which is too long for a request to wait. So for a pending offset, the answer to a stable fetch is `UNSTABLE_OFFSET_COMMIT` at once, and the consumer asks again until the transaction ends.
+
+# %% [markdown]
+# ## By name, or all
 #
-# When the shop's brokers were killed (lesson 00), `fraud-check` had only a pending offset of `orders-0`.
+# A client can ask for partitions **by name**, as a consumer does, or for **all**, as a monitor does. Here, the client lacks the permission DESCRIBE for the topic `payments`:
+
+# %%
+# script
+PAYMENTS_1 = TopicPartition("payments", 1)
+
+
+def ask_all_and_by_name(broker):
+    yield "two commits", broker.offset_commit("billing", {ORDERS_0: OffsetCommit(50), PAYMENTS_1: OffsetCommit(41)})
+    yield "all partitions", broker.offset_fetch("billing")
+    yield "by name", broker.offset_fetch("billing", [ORDERS_0, TopicPartition("orders", 1), PAYMENTS_1])
+
+
+def may_see(operation, kind, name):
+    return (operation, name) != ("DESCRIBE", "payments")
+
+
+course.compare_brokers(ask_all_and_by_name, authorize=may_see)
+
+# %% [markdown]
+# For a fetch **by name**, each partition of the client's list has an offset, −1 or an error in the answer. For a fetch of **all**, the coordinator goes through the group's committed offsets: a partition without one is not in the answer, and neither is a partition that the client may not see. So a monitor with too few permissions shows too few offsets, and no error.
 #
-# *Predict*: a client asks for **all** partitions of `fraud-check`, with `requireStable`. What does the answer say about `orders-0`? Write `"-1"`, `"UNSTABLE_OFFSET_COMMIT"` or `"not mentioned"`.
+# When the shop's brokers were killed (lesson 00), `fraud-check` had only a pending offset of `orders-0`. *Predict*: a client asks for **all** partitions of `fraud-check`, with `requireStable`. What does the answer say about `orders-0`? Write `"-1"`, `"UNSTABLE_OFFSET_COMMIT"` or `"not mentioned"`.
 
 # %%
 # prediction
@@ -243,11 +222,11 @@ course.reveal("about_orders_0", about_orders_0, all_stable.get("orders-0", "not 
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# For *all*, the coordinator goes through the committed offsets of the group, and `orders-0` has none.
+# The group has no committed offset of `orders-0`.
 #
 # </details>
 #
-# You can ask for all or by name, and each of them stable or not. `payments-1` has a committed and a pending offset, whereas `orders-0` has only a pending one:
+# Each way of asking can be stable or not. `payments-1` has a committed and a pending offset, whereas `orders-0` has only a pending one:
 
 # %%
 # script
@@ -268,6 +247,26 @@ course.compare_brokers(open_transaction)
 
 # %% [markdown]
 # The answer to *all, stable* hides the pending offset of `orders-0`. So if you need stable offsets, ask by name.
+
+# %% [markdown]
+# ## Exercise: a decision
+#
+# A monitor reports that `billing` has lost its offset for `orders-0`. Which answer proves that the coordinator has no offset for this partition?
+#
+# - **A**: One second after the broker's start, ListGroups returned `NONE` and no `billing`.
+# - **B**: OffsetFetch for all partitions returned an empty list and `NONE`. The client that asked has permissions for groups, but not for topics.
+# - **C**: OffsetFetch for `orders-0` by name returned −1 and `NONE`.
+# - **D**: OffsetFetch returned `NOT_COORDINATOR`.
+#
+# Write the letter in quotes.
+
+# %%
+# exercise: proof_of_loss
+proof_of_loss = ...
+
+# %%
+course.check("proof_of_loss", proof_of_loss)
+# course.hint("proof_of_loss")
 
 # %% [markdown]
 # ## Exercise: the answer to a fetch
@@ -291,18 +290,9 @@ course.check("get_offsets", get_offsets)
 # course.hint("get_offsets")
 
 # %% [markdown]
-# ## All answers, in a failover
-#
-# Broker 1 leads partition 9, and dies. Step through the phases: in which of them does a client get no offset of `billing`, and what does it do next?
-
-# %%
-# figure
-course.Failover()
-
-# %% [markdown]
 # ## Question 4: does the partition still have the records that I have read?
 #
-# Each new leader of a partition gets a higher number, the *leader epoch*.
+# Normally yes. But if they are lost, other records may now have their offsets, so the consumer must go back. The *leader epoch* shows this, a number that rises with each new leader of a partition:
 #
 # 1. Broker A leads `orders-0` in leader epoch 3, and has records up to 59. Broker B has copied the records up to 39.
 # 2. `billing` has read A's records up to 44, and commits 45.
@@ -343,6 +333,15 @@ three_restarts = ...
 # %%
 course.check("three_restarts", three_restarts)
 # course.hint("three_restarts")
+
+# %% [markdown]
+# ## All answers, in a failover
+#
+# The questions 1 to 3 again: broker 1 leads partition 9, and dies. Step through the phases: in which of them does a client get no offset of `billing`, and what does it do next?
+
+# %%
+# figure
+course.Failover()
 
 # %% [markdown]
 # ## Where 3.9 differs

@@ -15,13 +15,17 @@
 # Three things to hold on to:
 #
 # 1. An offset in a transaction is **pending** until its producer's *marker* is in the log.
-# 2. An offset *counts* if it was committed outside of a transaction, or if the marker of its transaction commits it. If several offsets of a partition count, the last one in the log *wins*: a fetch returns it.
+# 2. An offset *counts* if it was committed outside of a transaction, or if its marker says so. Of several offsets that count, the last one in the log *wins*: a fetch returns it.
 # 3. While an offset is pending, a stable fetch gets `UNSTABLE_OFFSET_COMMIT`. If no marker comes, the consumers of the group stand still.
 
 # %% [markdown]
 # ## Why offsets are in transactions
 #
-# `fraud-check` reads payments and writes alarms to another topic. If it writes the alarm first, a crash before the commit repeats the alarm. If it commits first, a crash loses the alarm. In a transaction, the alarms and the offsets count together or not at all, which is called [*exactly once*](../docs/handbook/glossary.md#exactly-once). The service's loop, with the names of the Java client (its consumer has `enable.auto.commit=false`, because an automatic commit would be outside of the transaction):
+# `fraud-check` reads payments and writes alarms to another topic. If it writes the alarm first, a crash before the commit repeats the alarm. If it commits first, a crash loses the alarm. In a transaction, the alarms and the offsets count together or not at all, which is called [*exactly once*](../docs/handbook/glossary.md#exactly-once).
+#
+# The word *commit* has two meanings here: a consumer commits an **offset**, which stores a position, and a producer commits a **transaction**, which makes everything in it count.
+#
+# The service's loop, with the names of the Java client (its consumer has `enable.auto.commit=false`, because an automatic commit would be outside of the transaction):
 #
 # ```
 # producer.initTransactions()
@@ -35,7 +39,7 @@
 #
 # The producer sends the offsets to the **group coordinator**, which appends them to `__consumer_offsets`. `commitTransaction` and `abortTransaction` go to the [**transaction coordinator**](../docs/handbook/glossary.md#transaction-coordinator), which writes a **marker** into each partition that has records of the transaction.
 #
-# **Always pass `consumer.groupMetadata()`.** It contains the member id and the generation, so the group coordinator can make the checks of lesson 07. With only the group id, it cannot check the member, and a removed member can overwrite the offset.
+# **Always pass `consumer.groupMetadata()`.** It contains the member id and the generation, so the group coordinator can check them (lesson 07). With only the group id, a removed member can overwrite the offset.
 
 # %% [markdown]
 # ## Four transactions in a real log
@@ -163,9 +167,9 @@ course.check("after_two_markers", after_two_markers)
 # %% [markdown]
 # ## A second process is fenced
 #
-# If a process wakes up after a long pause, and a new process has taken over its payments, both would write the same alarms. So an application gives its producer a name, the `transactional.id`, which `initTransactions` sends to the transaction coordinator. The answer has two numbers: the *producer id*, the same for each process with this name, and the [*producer epoch*](../docs/handbook/glossary.md#producer-epoch), higher for each new process.
+# If a process wakes up after a pause, and a new one has taken over its payments, both would write the same alarms. So an application gives its producer a name, the `transactional.id`, which `initTransactions` sends to the transaction coordinator. The answer has two numbers: the *producer id*, the same for each process with this name, and the [*producer epoch*](../docs/handbook/glossary.md#producer-epoch), higher for each new process.
 #
-# Each request of a producer contains both numbers, and brokers refuse a producer epoch below the newest one. So the old process is [*fenced*](../docs/handbook/glossary.md#fence): it cannot continue its own transaction, and it cannot touch a transaction of the new process.
+# Each request of a producer contains both numbers, and brokers refuse a producer epoch below the newest one. So the old process is [*fenced*](../docs/handbook/glossary.md#fence): it can neither continue its own transaction nor touch one of the new process.
 #
 # ## From the exception to your code
 #
@@ -182,7 +186,7 @@ course.check("after_two_markers", after_two_markers)
 # %% [markdown]
 # ## A transaction that hangs
 #
-# After a marker, the producer's next transactional record begins a new transaction. Suppose that a request with offsets is delayed in the network, and arrives after the marker. Then its record begins a new transaction, which nobody wanted:
+# After a marker, the producer's next transactional record begins a new transaction. Suppose that a request with offsets is delayed in the network, and arrives after the marker. Then its record begins a new transaction:
 #
 # ```
 #  record   time
@@ -192,14 +196,14 @@ course.check("after_two_markers", after_two_markers)
 #           10:30:00   no marker follows
 # ```
 #
-# No client knows of this transaction, so nobody ends it. It is [*hanging*](../docs/handbook/glossary.md#hanging-transaction): open in the log of a partition, but not in the transaction coordinator. Consumers of the group get `UNSTABLE_OFFSET_COMMIT` again and again. The partition also grows, because the log cleaner, which removes old records (lesson 10), stops before record 102.
+# Nobody ends this transaction. It is [*hanging*](../docs/handbook/glossary.md#hanging-transaction): open in the log of a partition, but not in the transaction coordinator. Consumers of the group get `UNSTABLE_OFFSET_COMMIT` again and again. The partition also grows, because the log cleaner, which removes old records (lesson 10), stops before record 102.
 
 # %% [markdown]
 # ## Exercise: which one hangs?
 #
 # Does a transaction hang, or is it only slow? `kafka-transactions.sh list` prints what the transaction coordinator knows: `Ongoing` means an open transaction. If the list says `CompleteCommit` or `CompleteAbort`, but the transaction is open in the log, it hangs.
 #
-# It is 10:05. The brokers have version 3.6, which stores a late request (newer ones refuse many: see below). A log ends with records of three producers:
+# It is 10:05. The brokers have version 3.6, which stores a late request (newer ones: see below). A log ends with records of three producers:
 #
 # - **A**: an offset of producer 1 is from 10:00, and no marker follows. The list shows `Ongoing`.
 # - **B**: an abort marker of producer 2 is from 09:58:00. An offset in a transactional batch of producer 2 follows at 09:58:02. The list shows `CompleteAbort`.
@@ -349,7 +353,7 @@ with course.fold("after_the_load", after_the_load, " and ".join(finds_41)):
 # | `UNSTABLE_OFFSET_COMMIT` for minutes | `kafkagroups stats PATH` | It prints the producer id of the open transaction, its first record (below: 870) and its groups | First wait for the producer's `transaction.timeout.ms`, 60 seconds by default |
 # | Which application is it? | `kafka-transactions.sh --bootstrap-server localhost:9092 list` | The `transactional.id`, the producer id and the state of each producer | If the state is `Ongoing`, do not abort: the transaction coordinator will end the transaction |
 # | The state is not `Ongoing`, but the error does not end | `kafka-transactions.sh --bootstrap-server localhost:9092 find-hanging --topic __consumer_offsets --partition 9` | It prints the hanging transactions of partition 9, where the group is (lesson 02), or without `--partition`, of the whole topic | Abort only these |
-# | The transaction hangs | `kafka-transactions.sh --bootstrap-server localhost:9092 abort --topic __consumer_offsets --partition 9 --start-offset 870` | It writes an abort marker into this partition only; records in other topics stay as they are. 870 is the first record | The group goes back to its last committed offset, which `kafkagroups load PATH --group fraud-check` prints |
+# | The transaction hangs | `kafka-transactions.sh --bootstrap-server localhost:9092 abort --topic __consumer_offsets --partition 9 --start-offset 870` | It writes an abort marker into this partition only; records in other topics stay as they are | The group goes back to its last committed offset, which `kafkagroups load PATH --group fraud-check` prints |
 #
 # <details><summary>In Kafka</summary>
 #

@@ -15,8 +15,8 @@
 # Four things to hold on to:
 #
 # 1. To delete something, a broker **appends** a record with the same key and no value, a *tombstone*.
-# 2. Offsets are deleted for three reasons: an administrator asks for the deletion, their topic is deleted, or they [**expire**](../docs/handbook/glossary.md#expire). An Empty group without offsets is deleted, too.
-# 3. An offset does not expire while a **member** of its group reads the topic, because the member may need it.
+# 2. Offsets are deleted for three reasons: an administrator asks for it, their topic is deleted, or they [**expire**](../docs/handbook/glossary.md#expire). An Empty group without offsets is deleted, too.
+# 3. An offset does not expire while a **member** of its group reads the topic.
 # 4. After its last member has left, a classic group keeps its offsets for the *retention*, seven days.
 
 # %% [markdown]
@@ -28,7 +28,7 @@
 # kafka-consumer-groups.sh --bootstrap-server localhost:9092 --delete --group mailer
 # ```
 #
-# The command sends the request `DeleteGroups`. The 4.3.1 broker then wrote the group's last records:
+# The command sends `DeleteGroups`. The 4.3.1 broker then wrote the group's last records:
 
 # %%
 from kafkagroups import course
@@ -50,7 +50,7 @@ for line in course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets
 # %% [markdown]
 # ## Single offsets
 #
-# This command deletes single offsets, with the request `OffsetDelete`:
+# This command sends `OffsetDelete`:
 #
 # ```
 # kafka-consumer-groups.sh --bootstrap-server localhost:9092 --delete-offsets --group billing --topic payments:0
@@ -132,19 +132,24 @@ course.ExpiryChart()
 #
 # ## When the retention begins
 #
-# How does a broker know that nobody needs an offset? Find the row of your group:
+# How does a broker know that nobody needs an offset? Take two groups whose programs were stopped on day 4:
 #
-# | row | the group | the retention begins | why |
+# - `mailer` uses `subscribe`, so it had a member. A record says that this member left on day 4, so the retention begins then.
+# - `audit` uses `assign`, so it never had a member (a [*simple group*](../docs/handbook/glossary.md#simple-group)), and no record says when it stopped. So the retention of each offset begins at its commit.
+#
+# So find your program first, and then its row:
+#
+# | your program | row | the group | the retention begins |
 # |---|---|---|---|
-# | **reads** | A member reads (subscribes to) the topic. | not at all: the offset stays | The member will continue there. |
-# | **unread** | The group is Stable, and its consumers do not read the topic any more. | at the commit. If this commit is older than 7 days, the next regular check deletes the offset | No member needs the offset. |
-# | **Empty** | The last member of a classic group has left. | when the group becomes Empty | The members have this time to come back. |
-# | **simple** | The group never had a member, because its program uses `assign` (a [*simple group*](../docs/handbook/glossary.md#simple-group)). | at the commit | Only a commit shows that the group is in use. |
-# | **rebalance** | A classic group is in a rebalance. | not during the rebalance: the offset stays | It is not yet known who will read what. |
-# | **other type** | The group is Stable, and its members are not consumers, which its *protocol type* says: for example `connect` (Kafka Connect). | not at all: the offset stays | The coordinator does not know what they read. |
-# | **new protocol** | The group uses the new protocol (`group.protocol=consumer`), and no member reads the topic. | at the commit | No record says when the last member left. |
+# | uses `subscribe`, and runs | **reads** | A member reads (subscribes to) the topic. | not at all: the offset stays |
+# | | **rebalance** | A classic group is in a rebalance, so it is not yet known who will read what. | not at all: the offset stays |
+# | | **unread** | The group is Stable, and its consumers do not read the topic any more. | at the commit. If it is older than 7 days, the next regular check deletes the offset |
+# | uses `subscribe`, and has stopped | **Empty** | The last member of a classic group has left. | when the group becomes Empty |
+# | uses `assign` | **simple** | The group never had a member. | at the commit |
+# | is no consumer, for example Kafka Connect | **other type** | The group is Stable, and its *protocol type* (`connect`) does not tell the broker what its members read. | not at all: the offset stays |
+# | uses `group.protocol=consumer` | **new protocol** | No member reads the topic, and no record says when the last member left. | at the commit |
 #
-# A commit of value version 1 (lesson 01) has its own *expire timestamp*, at which its offset expires. But in the rows *reads*, *rebalance* and *other type*, no offset expires, not even this one.
+# A commit of value version 1 (lesson 01) has an *expire timestamp* of its own. In the four rows with a retention, its offset expires at this time instead. In the other three rows, it stays as well.
 
 # %% [markdown]
 # ## Exercise: what expires
@@ -199,16 +204,16 @@ def set_on_day_6(broker):
 course.compare_brokers(set_on_day_6, ("4.3.1", "3.9.2"))[1:]
 
 # %% [markdown]
-# The group is in the row *Empty*, so only the day on which its last member left counts, and the offset was deleted one day after the operator had set it. **Setting an offset does not start the retention again.** Start the consumers in time, because a member that reads the topic protects the offset. (If the group is already deleted, setting an offset creates a new, *simple* group, so the week of this offset begins when you set it.)
+# The group is in the row *Empty*, so only the day on which its last member left counts. **Setting an offset does not start the retention again.** Start the consumers in time, because a member that reads the topic protects the offset. (If the group is already deleted, setting an offset creates a new, *simple* group, so the week of this offset begins when you set it.)
 #
 # ## A quiet topic, with the new protocol
 #
-# With the new protocol (lesson 13), the week begins at the last commit, so on a quiet topic it may already be over when the last member leaves. For example, the last order is committed on day 1, and the last member leaves on day 9. (Auto commit is safe, because it commits all positions every 5 seconds.)
+# With the new protocol (lesson 13), the week may already be over when the last member leaves. For example, the last order is committed on day 1, and the last member leaves on day 9. (Auto commit is safe, because it commits all positions every 5 seconds.)
 #
 # | row | the offset expires |
 # |---|---|
 # | *Empty* (a classic group) | on day 16, a week after the last member left |
-# | *new protocol* | on day 9: the offset's week ended on day 8, and after that only the member protected it, which left on day 9 |
+# | *new protocol* | on day 9: the week ended on day 8, and after that only the member protected the offset |
 #
 # Before you stop a program with the new protocol, let it call `commitSync()` without arguments, which also commits quiet partitions.
 
@@ -225,7 +230,7 @@ course.compare_with_broker(recorded.our_appends, recorded.broker_appends, "3.9.2
 
 # %% [markdown]
 # - `nocommit`: a member joined and left without a commit, so the group was Empty without an offset.
-# - `alive` (row *unread*): the member reads only `orders`, so the group's offset of `clicks` expired one minute after the commit.
+# - `alive` (row *unread*): the member reads only `orders`, so the offset of `clicks` expired one minute after the commit.
 # - `late` (row *Empty*): the offset expired one minute after the member left.
 
 # %% [markdown]
@@ -283,6 +288,20 @@ course.check("records_of_dashboard", records_of_dashboard)
 #
 # </details>
 #
+# ## Check yourself
+#
+# <details><summary>A group with three offsets is deleted. Why does the broker append four records, and why in one batch?</summary>
+#
+# A tombstone deletes only what its own key names, so each offset needs one, and the group as well. In one batch, a crash keeps all four or none.
+#
+# </details>
+#
+# <details><summary>A classic group and a group with the new protocol committed for the last time eight days ago. Now the last member of each one leaves. Which offsets are deleted at the next regular check?</summary>
+#
+# Those of the group with the new protocol, because its retention began at the commit. The classic group keeps its offsets for seven more days.
+#
+# </details>
+#
 # ## In five lines
 #
 # - A tombstone is a record without a value, and deletes what its key names.
@@ -304,10 +323,16 @@ course.check("records_of_dashboard", records_of_dashboard)
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | A group starts from the beginning or the end | `kafkagroups timeline PATH --group billing` | It shows when the offset was deleted, and possible causes | First stop the consumers. Then find and set the old offsets, as below |
-# | When did offsets expire? | `grep -e "tombstone records while cleaning" -e "expired offsets in" server.log` | 4.x writes the first text, and names the partition; 3.9 writes the second. Neither names the group | To see which groups will lose offsets, look for the finding `expiry_in_use` of `kafkagroups stats PATH` |
-# | Which offsets did the group have? | `kafkagroups load PATH --group billing --until-time 2026-11-20T18:00` | The offsets at this time (UTC), if the log still has their records | Copy the folder before the cleaner (lesson 10) removes them. If they are gone, set the offsets by time: in the next command, write `--topic orders --to-datetime 2026-11-20T18:00:00.000` instead of `--from-file …` |
-# | Set them again | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing --reset-offsets --from-file billing.csv --execute` | Write the file yourself: a line `orders,0,5` for each offset that `kafkagroups load` printed | Only while the consumers are stopped. Start them soon, because the group may have been Empty for days |
+# | A group starts from the beginning or the end | `kafkagroups timeline PATH --group billing` | When the offset was deleted, and possible causes | First stop the consumers. Then set the old offsets again, as below |
+# | When did offsets expire? | `grep -e "tombstone records while cleaning" -e "expired offsets in" server.log` | 4.x writes the first text, and names the partition; 3.9 writes the second. Neither names the group | Ask for a group with the command above |
+# | Which groups will lose offsets next? | `kafkagroups stats PATH` | The finding `expiry_in_use` names them | Let the program use `subscribe`, or commit all its partitions regularly |
+#
+# Set the old offsets while the consumers are stopped:
+#
+# 1. Copy the folder before the cleaner (lesson 10) removes the old records. `kafkagroups load PATH --group billing --until-time 2026-11-20T18:00` prints the offsets at this time (UTC).
+# 2. Write a file `billing.csv` with a line `orders,0,5` for each offset.
+# 3. `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group billing --reset-offsets --from-file billing.csv --execute` sets them. If the old records are gone, set the offsets by time: instead of `--from-file …`, write `--topic orders --to-datetime 2026-11-20T18:00:00.000`.
+# 4. Start the consumers soon, because the group may have been Empty for days.
 #
 # To keep offsets for 14 days, set `offsets.retention.minutes=20160` on all brokers, and restart them one after the other. This also helps groups that are already Empty.
 #

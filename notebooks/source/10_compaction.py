@@ -256,6 +256,20 @@ course.check("needs_an_abort", needs_an_abort)
 #
 # The cleaner of 3.9 removes the same records. But a pass can change what a load of 3.9 answers: for an offset that was deleted while it was pending, such as 41 in lesson 08. Before the pass, the load finds 41 again. After the pass, it finds no offset, because the newer tombstone has replaced the record of 41 ([all cases](../docs/handbook/tombstones.md)).
 #
+# ## Check yourself
+#
+# <details><summary>After a pass, the log has two records with the same key. Is the cleaner broken?</summary>
+#
+# No. The newer one is in the active segment, which a pass does not read, so the cleaner cannot know that it replaces the older one.
+#
+# </details>
+#
+# <details><summary>A tombstone was written on Monday, and the first pass over it was on Wednesday at 8:00. When does the cleaner remove it?</summary>
+#
+# In the first pass on Thursday at 8:00 or later, because the 24 hours begin at the first pass over the tombstone. Without another pass, it stays.
+#
+# </details>
+#
 # ## In five lines
 #
 # - A pass keeps the newest record of each key, and leaves the active segment unchanged.

@@ -83,22 +83,9 @@ with course.fold("idle_seconds", idle_seconds, 0):
 # Before the change, remove `session.timeout.ms`, `heartbeat.interval.ms` and `partition.assignment.strategy`, or the consumer does not start. What replaces them, and how to change [a running service](../docs/handbook/protocols.md#how-to-change-a-running-service), is in the handbook.
 
 # %% [markdown]
-# ## Three epochs
-#
-# A classic rebalance ends for all members in one moment, so one record at its end is enough. In a consumer group, each member changes at its own time, so there is **no record of a rebalance**: the coordinator writes each step when it happens. Three numbers that only rise, the [*epochs*](../docs/handbook/glossary.md#epoch), say how far a change has come:
-#
-# | epoch | what it answers | when it rises |
-# |---|---|---|
-# | [**group epoch**](../docs/handbook/glossary.md#group-epoch) | How many changes has the group seen? Each one raises this number. | when a member joins or leaves, or when a subscription or a topic's number of partitions changes |
-# | [**assignment epoch**](../docs/handbook/glossary.md#assignment-epoch) | For which change has the coordinator planned who reads what? | when the plan is complete; it is then the group epoch |
-# | [**member epoch**](../docs/handbook/glossary.md#member-epoch), one for each member | Up to which change has this member given back everything that it must? | when the member has **nothing left to give back**; it is then the assignment epoch |
-#
-# So always: **group epoch ≥ assignment epoch ≥ every member epoch**. A member that is behind the assignment epoch must still give partitions back, or send its next heartbeat.
-
-# %% [markdown]
 # ## The first member: five records
 #
-# When the first member of `loyalty` subscribed to `orders`, a 4.3.1 broker wrote one batch:
+# A classic rebalance ends for all members in one moment, so one record at its end is enough. In a consumer group, each member changes at its own time, so there is **no record of a rebalance**: the coordinator writes each step when it happens. When the first member of `loyalty` subscribed to `orders`, a 4.3.1 broker wrote one batch:
 
 # %%
 import kafkagroups as kg
@@ -110,12 +97,22 @@ course.print_protocol_lines(loyalty, "loyalty", last_offset=4)
 # | record | step | type | what the record says |
 # |---|---|---|---|
 # | 0 | A member joins. | 5 | the member, with its subscription |
-# | 1 | The group has changed. | 3 | the group epoch |
+# | 1 | The group has changed. | 3 | an epoch of the group |
 # | 2 | The coordinator computes a plan. | 7, for each member | the [**target**](../docs/handbook/glossary.md#target): the partitions that the member should have |
-# | 3 | The plan is complete. | 6 | the assignment epoch |
-# | 4 | The member receives partitions. | 8, for each member | the [**current assignment**](../docs/handbook/glossary.md#current-assignment): the partitions that the member may read now, its member epoch, and its *state* (0: it waits for nothing) |
+# | 3 | The plan is complete. | 6 | an epoch of the plan |
+# | 4 | The member receives partitions. | 8, for each member | the [**current assignment**](../docs/handbook/glossary.md#current-assignment): the partitions that the member may read now (here all of its target), an epoch of the member, and its *state* (0: it waits for nothing) |
 #
-# 4.3 creates a group with epoch 1, and the first member raises it, so all epochs here are 2. Target and current assignment are equal.
+# ## Three epochs
+#
+# Three of these records have a number that only rises, an [*epoch*](../docs/handbook/glossary.md#epoch). All three are 2: 4.3 creates a group with epoch 1, and the first member was a change.
+#
+# | epoch | here in | what it is | when it rises |
+# |---|---|---|---|
+# | [**group epoch**](../docs/handbook/glossary.md#group-epoch) | record 1 | the number of the group's newest change | when a member joins or leaves, or when a subscription or a topic's number of partitions changes |
+# | [**assignment epoch**](../docs/handbook/glossary.md#assignment-epoch) | record 3 | the newest change for which the coordinator has planned who reads what | when the plan is complete |
+# | [**member epoch**](../docs/handbook/glossary.md#member-epoch), one for each member | record 4 | the newest change for which this member has **nothing left to give back** | when the member has given back what it must, or at once if there is nothing |
+#
+# The next change, number 3, will reach them in this order. So always: **group epoch ≥ assignment epoch ≥ every member epoch**. A member that is behind the assignment epoch must still give partitions back, or send its next heartbeat.
 
 # %% [markdown]
 # ## A second member joins
@@ -289,7 +286,7 @@ course.check("waits_for", waits_for)
 #
 # While a service changes to the new protocol, one consumer group has members of both protocols. In the group `up` (on 4.4.0), `classic-a` had the three partitions of `orders`, and `classic-b` those of `clicks`. Then `consumer-c` joined with the new protocol.
 #
-# A classic member gives a partition back by two JoinGroups: after the first one, it learns what to revoke, and the second one says that it has revoked it. Each JoinGroup wrote a pair of records, such as 24 and 25. (The records 21 to 23 change no assignment.)
+# A classic member gives a partition back by two JoinGroups: the answer to the first one tells the member what to revoke, and with the second one, the member reports that it has done so. Each JoinGroup wrote a pair of records, such as 24 and 25. (The records 21 to 23 change no assignment.)
 
 # %%
 up = course.find_data("new_protocols/4.4.0-migration/__consumer_offsets-3")
@@ -318,20 +315,28 @@ course.check("after_record_29", after_record_29)
 # %% [markdown]
 # ## How a group ends
 #
-# A broker deletes the parts of a group by tombstones, in a fixed order. When a member leaves, its current assignment goes first, then its target, and then the member. When an administrator deletes the group, the assignment epoch goes before the group epoch.
+# A broker deletes the parts of a group by tombstones. When a member leaves, it writes those of its current assignment, its target and the member, in this order. When an administrator deletes the group, the assignment epoch goes before the group epoch.
 #
-# A load relies on this order. If, for example, a member's tombstone comes while its target is still there, the load stops, and then **no group of the partition** is loaded ([the rules](../docs/handbook/protocols.md#the-order-of-tombstones)).
+# <details><summary>Why the order matters</summary>
+#
+# A load relies on it. If, for example, a member's tombstone comes while its target is still there, the load stops, and then **no group of the partition** is loaded ([the rules](../docs/handbook/protocols.md#the-order-of-tombstones)).
+#
+# </details>
 #
 # ## A bug of 4.3.1 and 4.4.0
 #
-# If programs of two types use one group name, these releases can write a log that [lacks tombstones](../docs/handbook/protocols.md#a-bug-of-431-and-440-missing-tombstones):
+# If programs of two types use one group name, these releases can write a log that [lacks tombstones](../docs/handbook/protocols.md#a-bug-of-431-and-440-missing-tombstones), and the next load of the partition stops. So delete an Empty group before programs of another type use its name, and run `kafkagroups check` on a copy before you restart such a broker. No release that we know repairs the bug.
+#
+# <details><summary>How it happens</summary>
 #
 # 1. For the Empty consumer group `loyalty`, a **classic** consumer sends a JoinGroup with an unknown member id.
 # 2. The broker removes the group from its memory, but then refuses the request, and writes no tombstones.
 # 3. A share consumer joins `loyalty`. The records of the share group now follow those of the old group, which no tombstone has ended.
 # 4. The next load of the partition stops with `Failed to load metadata`.
 #
-# No release that we know repairs the bug. So delete an Empty group before programs of another type use its name, and run `kafkagroups check` on a copy before you restart such a broker. A group that changes from the classic to the new protocol does not have this bug.
+# A group that changes from the classic to the new protocol does not have this bug.
+#
+# </details>
 
 # %% [markdown]
 # ## Where 3.9 differs
@@ -377,7 +382,7 @@ course.check("after_record_29", after_record_29)
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | A group stays Reconciling | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group loyalty --members --verbose` | A member with CURRENT-EPOCH below TARGET-EPOCH has not given its partitions back | Restart this member; HOST names its machine. If it is soon behind again: [runbook](../docs/operator.md#11-one-partition-stands-still-or-a-group-does-not-come-to-rest) |
+# | A group stays Reconciling | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group loyalty --members --verbose` | A member with CURRENT-EPOCH below TARGET-EPOCH has not given its partitions back | Restart this member: HOST and CLIENT-ID say which process it is. If it is soon behind again: [runbook](../docs/operator.md#11-one-partition-stands-still-or-a-group-does-not-come-to-rest) |
 # | `Failed to load metadata … Replaying record … failed` | `kafkagroups check PATH --kafka 4.3.1` | `check` names the record, the groups and the remedy | The [runbook](../docs/operator.md#1-a-partition-does-not-load) |
 # | You plan a restart | `kafkagroups check PATH --kafka 4.3.1` | `FAILS`: the next load of a partition stops | Do not restart the broker yet. First follow the [runbook](../docs/operator.md#1-a-partition-does-not-load) from its step 2 |
 #

@@ -15,49 +15,45 @@
 # ## At 3 am
 #
 # 1. If groups begin at wrong positions, first stop their consumers, before they commit.
-# 2. Copy the folder of the partition to a folder COPY ([how to copy it](../docs/operator.md#how-to-copy-a-partition), also without access to the broker's disk). Until then, restart no broker, because a start may cut the log.
-# 3. Find your complaint in the table of "How an incident works". Run the command of that row on COPY, with `--kafka VERSION`; it only reads. The incident shows what follows.
-# 4. Repair when you know the cause: first in a copy, then the broker. Before a command changes something, let it only print what it would do. `kafka-consumer-groups.sh` does so with `--dry-run`, and `kafkagroups rescue apply` (incident 10) without `--yes`.
+# 2. Copy the partition's folder to a folder COPY ([how](../docs/operator.md#how-to-copy-a-partition), also without access to the broker's disk). Until then, restart no broker, because a start may cut the log.
+# 3. Find your complaint in the table below. Run its command on COPY, with `--kafka VERSION`; it only reads.
+# 4. Repair when you know the cause: first in a copy, then the broker. First let a command only print what it would do: `kafka-consumer-groups.sh` with `--dry-run`, and `kafkagroups rescue apply` (incident 10) without `--yes`.
 
 # %% [markdown]
 # ## How an incident works
 #
-# `course.open_incident(…)` writes a new log into a folder next to this notebook, and shows what people saw. You look for the cause with commands, in a terminal in that folder or with `course.run_command(…)`. There are three hints for each question (`course.hint("NAME", 1)` to `3`: the third one is about this question alone) and a worked solution. The [cheat sheet](../docs/handbook/cheat-sheet.md) lists all commands.
+# `course.open_incident(…)` writes a new log into a folder next to this notebook, and shows what people saw. You look for the cause with [commands](../docs/handbook/cheat-sheet.md), in a terminal in that folder or with `course.run_command(…)`. There are three hints for each question (`course.hint("NAME", 1)` to `3`: the first is about the whole incident) and a worked solution, in which `$BROKER` is a broker's address, for example `kafka-1:9092`.
 #
-# A worked solution begins with a summary, *In short*: what the log shows, what caused it, and what you do. Then come the steps that prove it, and at the end the commands of the remedy. `$BROKER` is a broker's address, for example `kafka-1:9092`.
+# *Missing in this folder* is normal: the copy has no other partitions.
 #
-# In an output, *Missing in this folder* is normal: the copy has no other partitions.
+# | complaint | first command | lesson | possible on 4.x |
+# |---|---|---|---|
+# | 1 · A partition fills the disk | `stats` | [10](10_compaction.ipynb) | yes |
+# | 2 · Some failovers are slow | `stats`, for each replica | [11](11_loading.ipynb) | yes |
+# | 3 · A group begins again at the start | `timeline --group GROUP` | [09](09_deleting.ipynb) | yes |
+# | 4 · A monitor shows wrong lags | `stats --by type` | [01](01_records.ipynb) | yes |
+# | 5 · A program cannot read the files | `stats --by writer` | [03](03_the_log.ipynb) | yes |
+# | 6 · A deleted group still appears | `load` | [09](09_deleting.ipynb) | no |
+# | 7 · Offsets are gone after an upgrade | `stats --by type` | [09](09_deleting.ipynb) | no |
+# | 8 · Offsets stay unstable | `stats` | [08](08_transactions.ipynb) | with some settings |
+# | 9 · Offsets go back | `explain --group GROUP` | [08](08_transactions.ipynb) | one of two causes |
+# | 10 · Partitions do not load | `check` | [11](11_loading.ipynb) | yes |
 #
-# | complaint | first command | level | lesson | possible on 4.x |
-# |---|---|---|---|---|
-# | 1 · A partition fills the disk | `stats` | 1 | [10](10_compaction.ipynb) | yes |
-# | 2 · Some failovers are slow | `stats`, for each replica | 1 | [11](11_loading.ipynb) | yes |
-# | 3 · A group begins again at the start | `timeline --group GROUP` | 1 | [09](09_deleting.ipynb) | yes |
-# | 4 · A monitor shows wrong lags | `stats --by type` | 2 | [01](01_records.ipynb) | yes |
-# | 5 · A program cannot read the files | `stats --by writer` | 2 | [03](03_the_log.ipynb) | yes |
-# | 6 · A deleted group still appears | `load` | 2 | [09](09_deleting.ipynb) | no |
-# | 7 · Offsets are gone after an upgrade | `stats --by type` | 2 | [09](09_deleting.ipynb) | no |
-# | 8 · Offsets stay unstable | `stats` | 3 | [08](08_transactions.ipynb) | with some settings |
-# | 9 · Offsets go back | `explain --group GROUP` | 3 | [08](08_transactions.ipynb) | one of two causes |
-# | 10 · Partitions do not load | `check` | 3 | [11](11_loading.ipynb) | yes |
-#
-# Level 1: the first commands show the cause. Level 2: you compare two answers. Level 3: you need several outputs together.
+# In an incident of level 1, the first commands show the cause; in level 3, you need several outputs.
 
 # %% [markdown]
 # ## Four questions
 #
-# At night, an alarm rings. If you now delete files, restart brokers or reset offsets, you can destroy the evidence. So work on a copy of the log.
-#
-# Four questions lead from an alarm to its cause:
+# These lead from an alarm to its cause:
 #
 # | question | why you ask it | command |
 # |---|---|---|
 # | 1. **Where** is it? | Usually only one partition or one group is involved. | `stats`, `check` |
 # | 2. **Who** wrote it, and when? | Most causes are something that a program or a person did. | `explain`, `timeline` |
-# | 3. What does a **broker answer** from this log? | A client sees only this answer. A record is *live* if a broker answers from it, or if its transaction is open. | `load` |
+# | 3. What does a **broker answer** from this log? | A client sees only this answer. | `load` |
 # | 4. **What changed?** | Two moments, two replicas or two coordinators differ. | `diff` |
 #
-# We solve incident 1 together; the others are yours.
+# We solve incident 1 together, then you get less help.
 
 # %%
 from kafkagroups import course
@@ -71,17 +67,23 @@ folder = course.open_incident("growing_partition")
 # %% [markdown]
 # ### Which group fills the partition?
 #
-# Begin with *where*. `stats` prints what looks wrong (a *finding*), and three tables. In the second, search for the group with the most bytes:
+# Begin with *where*:
 
 # %%
 course.run_command("kafkagroups stats .", folder)
 
 # %% [markdown]
-# **Look at the second table**, at the row of `price-ticker`. This group has most of the bytes (3,336,000). Only 8 of its records are *live*. The 23,992 *dead* records were replaced, and wait for the cleaner.
+# **How to read `stats`**: first come the *findings*, which say what looks wrong. Three tables follow:
 #
-# **Look at the third table**, at its only row. The next pass of the cleaner *stops at* 25124, where the *active* segment begins, and *frees* 3,404,047 *bytes*. *Cleaned to* is `-`, because no pass has left a trace.
+# | table | a row is | read first |
+# |---|---|---|
+# | 1 | a partition | *segm.*, *records*, *newest time* |
+# | 2 | a group | *bytes*, *dead* (records that were replaced or deleted), *live* (a broker answers from them, or their transaction is open) |
+# | 3 | a partition, for the cleaner | *stops at* (where the next pass ends, and *because of* what), *frees bytes*, *cleaned* (the last pass; `-`: no pass has left a trace) |
 #
-# Finding 1 says that the cleaner has stopped, or cannot clean this partition: we check this below.
+# You can skip the lines under a table, which define its other columns.
+#
+# The group `price-ticker` has most of the bytes, and only 8 of its 24,000 records are live. A pass of the cleaner would free nearly all bytes, but none has left a trace, as finding 1 says.
 
 # %%
 # exercise: growing_group
@@ -94,7 +96,7 @@ course.check("growing_group", growing_group)
 # %% [markdown]
 # ### Why 24,000 records?
 #
-# The next question is *who, and when*. Take one minute of `prices-2`. `explain` prints the **fate** of each record:
+# The next question is *who, and when*. Take one minute of `prices-2`:
 
 # %%
 course.run_command(
@@ -102,9 +104,9 @@ course.run_command(
 )
 
 # %% [markdown]
-# `12:25973` is offset 25973 in partition 12. A broker answers from the record that `wins`. A `superseded` record was replaced by a later record of the same key, and the column *by* has the offset of that later record.
+# **How to read `explain`**: a row is a record. *record* is its place: `12:25973` is offset 25973 in partition 12. *committed* is the offset that it commits. *fate* says what became of it: a broker answers from the record that `wins`, and a `superseded` one was replaced by the later record in *by*.
 #
-# **Look at the column *committed***: each offset is one higher. So the program commits after every record.
+# Each committed offset is one higher: the program commits after every record.
 #
 # <details><summary>Is that too often?</summary>
 #
@@ -120,7 +122,7 @@ course.run_command(
 course.run_command("kafkagroups load .", folder)
 
 # %% [markdown]
-# **Look at the first line**: the next broker must read 25,976 records. How many are live? These groups have the epoch 0 and no protocol: they never had members, so none has a group record. Each live record is an offset: add up the column *offsets*.
+# **Look at the first line**: the next broker must read 25,976 records. How many are live? These groups never had members (epoch 0), so they have no group record. Each live record is an offset: add up the column *offsets*.
 
 # %%
 # exercise: growing_live_records
@@ -133,7 +135,7 @@ course.check("growing_live_records", growing_live_records)
 # %% [markdown]
 # ### Was the log ever cleaned?
 #
-# The last question is *what changed*. A removed record leaves a gap, because the other records keep their offsets. **Look at the last row** of `load`: the newest record is 25975. Offsets 0 to 25975 are 25,976 numbers. How many of them have no record?
+# The last question is *what changed*. A removed record leaves a gap, because the others keep their offsets. **Look at the last row** of `load`: the newest record is 25975. How many of the 25,976 offsets from 0 on have no record?
 
 # %%
 # exercise: growing_removed_records
@@ -144,7 +146,7 @@ course.check("growing_removed_records", growing_removed_records)
 # course.hint("growing_removed_records", 1)
 
 # %% [markdown]
-# No record was ever removed, although all closed segments are dirty, and a healthy cleaner waits only until half of the log is dirty (lesson 10). So finding 1 is right.
+# No record was ever removed, although a healthy cleaner waits only until half of the log is dirty (lesson 10). So finding 1 is right.
 #
 # Would a pass change an answer? `compact` makes a cleaned copy, and `diff` compares what brokers answer from the two logs. (A *fork* is where two logs begin to differ.)
 
@@ -153,7 +155,7 @@ course.run_command("kafkagroups compact __consumer_offsets-12 --out cleaned/__co
 course.run_command("kafkagroups diff . cleaned", folder)
 
 # %% [markdown]
-# **Look at the row *removed***, and at the line `No group, no offset and no pending commit differs.` A pass removes 25,099 records and changes no answer.
+# **Look at the row *removed***, and at the line `No group …`: a pass removes 25,099 records and changes no answer.
 #
 # <details><summary>Why do 877 records remain, if only 25 are live?</summary>
 #
@@ -163,7 +165,9 @@ course.run_command("kafkagroups diff . cleaned", folder)
 #
 # ### A dead thread, or an uncleanable partition?
 #
-# Either an error ended the cleaner's thread, or the thread met an error in one partition, and has skipped this partition since then (the partition is *uncleanable*). The records are the same in both cases, so the log of the topic does not show the difference. On a running broker, you can see it:
+# Either an error ended the cleaner's thread, or the thread met an error in one partition, and skips this partition since then (it is *uncleanable*). The records are the same in both cases, so this log does not tell. A start of the broker helps in both, but first repair the error that its `log-cleaner.log` names.
+#
+# <details><summary>How to see the difference on a running broker</summary>
 #
 # | | the thread is dead | the partition is uncleanable |
 # |---|---|---|
@@ -173,7 +177,7 @@ course.run_command("kafkagroups diff . cleaned", folder)
 # | do first | repair the cause of the error, or it comes back | the same |
 # | then | change `log.cleaner.threads`: new threads start, without a restart | let another broker lead the partition, then restart this broker |
 #
-# Broker 2 has stopped, and its start helps in both cases. But first enlarge its disk, because a pass needs free space, and repair the error that its `log-cleaner.log` names.
+# </details>
 #
 # <details><summary>Does a copy from a test cluster prove anything about production?</summary>
 #
@@ -181,70 +185,120 @@ course.run_command("kafkagroups diff . cleaned", folder)
 #
 # </details>
 #
-# Before you open the worked solution, decide: *what do you do now, and what not?*
+# Before you open the worked solution, decide what you do now, and what not.
 
 # %%
 # course.show_worked_solution("growing_partition")
 
 # %% [markdown]
 # ## Incident 2: some failovers are slow
-#
-# Here are two replicas of one log, so begin with *what changed*. Then `stats` counts what each broker must read before it can answer. (Remove a `#` to run its command.)
 
 # %%
 folder = course.open_incident("slow_failover")
 
-# %%
-course.run_command("kafkagroups diff broker-1 broker-2", folder)
-# course.run_command("kafkagroups stats broker-1 broker-2 --by partition", folder)
+# %% [markdown]
+# ### How much does each broker read?
+#
+# The folder has a replica of each broker, so ask *where*. (`--by partition` makes the second table short.)
 
 # %%
-# exercise: slow_records, slow_last_cleaning, slow_differences
+course.run_command("kafkagroups stats broker-1 broker-2 --by partition", folder)
+
+# %% [markdown]
+# **Look at *records* in the first table of each broker**: a new leader reads all of them before it answers. Which broker is slow?
+
+# %%
+# exercise: slow_records
 slow_records = ...
-slow_last_cleaning = ...
-slow_differences = ...
 
 # %%
 course.check("slow_records", slow_records)
-course.check("slow_last_cleaning", slow_last_cleaning)
-course.check("slow_differences", slow_differences)
 # course.hint("slow_records", 1)
+
+# %% [markdown]
+# ### Since when?
+#
+# **Look at the third table of this broker.** As in incident 1, a pass would free nearly all bytes, but here an earlier one has left a trace. When?
+
+# %%
+# exercise: slow_last_cleaning
+slow_last_cleaning = ...
+
+# %%
+course.check("slow_last_cleaning", slow_last_cleaning)
+# course.hint("slow_last_cleaning", 1)
+
+# %% [markdown]
+# ### Do the two brokers answer the same?
+#
+# The last question is *what changed*:
+
+# %%
+course.run_command("kafkagroups diff broker-1 broker-2", folder)
+
+# %% [markdown]
+# One sentence of this output has the number that you need.
+
+# %%
+# exercise: slow_differences
+slow_differences = ...
+
+# %%
+course.check("slow_differences", slow_differences)
+# course.hint("slow_differences", 1)
+
+# %% [markdown]
+# So only the failovers to one broker are slow. Your own questions: does the day of its last pass fit the chart, and which broker should lead now?
 
 # %%
 # course.show_worked_solution("slow_failover")
 
 # %% [markdown]
 # ## Incident 3: on Monday all bread is printed again
-#
-# Offsets are gone. The complaint names the group, so begin with *who*. `timeline` leaves out commits that only move forward.
 
 # %%
 folder = course.open_incident("empty_monday")
+
+# %% [markdown]
+# ### Who deleted the offsets, and when?
+#
+# The complaint names a group, so begin with *who*:
 
 # %%
 course.run_command("kafkagroups timeline . --group bread-print", folder)
 
 # %% [markdown]
-# **Look at the lines** of 6 and of 8 March. (*No record of 1 earlier generation* is normal where several members start together.) A tombstone does not say why it was written, so compare its time with two others: when did the last member leave, and when was the offset committed?
+# **How to read `timeline`**: each entry is an event of the group, with its time and its place in the log. Three kinds matter now: *Generation* (who joined or left), *expired*, and *the first commit* (where the group begins). Commits that only move forward are left out. (*No record of 1 earlier generation* is normal where several members start together.)
 #
-# For the other groups, ask *what changed*: `diff` also compares two moments of one log.
+# **Look at the entries of 6 and of 8 March.** A tombstone does not say why it was written, so compare its time with that of the event before it (lesson 09).
+
+# %%
+# exercise: monday_deleted_at, monday_hours
+monday_deleted_at = ...
+monday_hours = ...
+
+# %%
+course.check("monday_deleted_at", monday_deleted_at)
+course.check("monday_hours", monday_hours)
+# course.hint("monday_deleted_at", 1)
+
+# %% [markdown]
+# ### Which other groups lost offsets?
+#
+# Ask *what changed*: `diff` also compares two moments of one log. A row is an offset that differs, and `none` means no offset.
 
 # %%
 course.run_command("kafkagroups diff . --since-time 2026-03-06T18:00 --until-time 2026-03-09T06:59", folder)
 
 # %%
-# exercise: monday_deleted_at, monday_hours, monday_partial, monday_kept
-monday_deleted_at = ...
-monday_hours = ...
+# exercise: monday_partial, monday_kept
 monday_partial = ...
 monday_kept = ...
 
 # %%
-course.check("monday_deleted_at", monday_deleted_at)
-course.check("monday_hours", monday_hours)
 course.check("monday_partial", monday_partial)
 course.check("monday_kept", monday_kept)
-# course.hint("monday_deleted_at", 1)
+# course.hint("monday_partial", 1)
 
 # %%
 # course.show_worked_solution("empty_monday")
@@ -252,9 +306,9 @@ course.check("monday_kept", monday_kept)
 # %% [markdown]
 # ## Incident 4: the monitor goes dark
 #
-# Here, the log is right, but a program does not know one kind of its records. Which kind is new, and since when? `stats --by type` counts the records by type and value version. `dump PARTITION --since-time TIME` prints each record with its version, such as `v3`.
+# The log is right, but a program does not know one kind of its records. If the broker was not 4.3.1, add `--kafka VERSION`, because releases read a log differently.
 #
-# If the broker was not 4.3.1, add `--kafka VERSION`, because releases read a log differently.
+# Begin with `stats --by type` (remove the `#`). For *since when*, it has the *first record* of each value version, and in its last table *from offset*, where a newer release began to write. For *which group*, `dump PARTITION --since-time TIME` prints each record with its version, such as `v3`.
 
 # %%
 folder = course.open_incident("dark_monitor")
@@ -282,7 +336,7 @@ course.check("dark_length", dark_length)
 # %% [markdown]
 # ## Incident 5: 20 GB of parse errors a night
 #
-# Lesson 03 shows why such a program fails. Find which group began to commit in another way, and when. `stats --by writer` has a row for each group and kind of commit, and below its table it explains the columns.
+# Lesson 03 shows why such a program fails. Begin with `stats --by writer`: in the second table, a row is a group and a kind of commit. `t` means "in transactions", and *first* says since when. The line *Markers* counts their markers. For a single record, `explain --group GROUP --since-time TIME` has its marker in *by*.
 
 # %%
 folder = course.open_incident("parse_errors")
@@ -310,7 +364,7 @@ course.check("parse_second_message", parse_second_message)
 # %% [markdown]
 # ## Incident 6: a lag alarm for a group that does not exist
 #
-# A broker and a monitor disagree about which groups exist. `load` lists the groups of the broker, and `stats` all groups in the log. Which program wrote the records of the groups that only `stats` lists?
+# Begin with `load`, whose first table has the groups of the broker. For *which groups are gone*, compare it with the second table of `stats`. For *how*, `dump . --tombstones` prints the keys of the tombstones, and `timeline --group GROUP` the generations.
 
 # %%
 folder = course.open_incident("lag_of_the_dead")
@@ -336,7 +390,7 @@ course.check("dead_generation", dead_generation)
 # %% [markdown]
 # ## Incident 7: offsets are gone after the upgrade
 #
-# Offsets are gone as in incident 3, but before the retention was over. The log has records of two releases, so begin with `stats --by type`. `load --until-time TIME` shows what a broker answered earlier. `timeline --retention 7d` shows which deletions were expiries.
+# Here, offsets are gone before the retention was over. Begin with `stats --by type`: the rows *tombstone* say when the deletions began. For *which offsets*, use `diff` as in incident 3. For *why*, `load --until-time TIME` has a column *expire time*, and `timeline --retention 7d` shows which deletions were expiries.
 
 # %%
 folder = course.open_incident("after_the_upgrade")
@@ -364,23 +418,16 @@ course.check("upgrade_kept_group", upgrade_kept_group)
 # %% [markdown]
 # ## Reading transactions
 #
-# Incidents 8 and 9 are about commits in transactions. For these, `explain` prints more signs:
-#
-# - `aborted`: the commit never counts.
-# - `pending`: the commit has no marker yet.
-# - `deleted`: a tombstone of this offset followed.
-# - `▼`: the offset is lower than before.
-#
-# Here is `fraud-check` from lesson 08:
+# Incidents 8 and 9 are about commits in transactions. In `explain`, an `aborted` one never counts, and a `pending` one has no marker yet. `deleted` means that a tombstone followed, and `▼` that the offset went back. Here is `fraud-check` from lesson 08:
 
 # %%
 shop = course.find_data("harbour/4.3.1")
 course.run_command("kafkagroups explain . --group fraud-check --topic payments --partition 0", shop)
 
 # %% [markdown]
-# Record 31 (25, no transaction) is later in the log than record 29 (30, in a transaction), so 25 wins, wherever the marker is.
+# Record 31 (25, no transaction) is later in the log than record 29 (30, in a transaction), so 25 wins.
 #
-# A commit in a transaction counts from its marker on. So its line in `timeline` has the place and the time of the marker. Only if there is no marker, the line has those of the commit itself:
+# A commit in a transaction counts from its marker on, so its entry in `timeline` has the place and the time of the marker:
 
 # %%
 course.run_command("kafkagroups timeline . --group fraud-check", shop)
@@ -388,7 +435,7 @@ course.run_command("kafkagroups timeline . --group fraud-check", shop)
 # %% [markdown]
 # ## Incident 8: process B waits for stable offsets
 #
-# Here, the broker answers that an offset is *unstable*. So ask which transactions are open, and who would end each of them. `edit --marker` ends a transaction in a copy, to try a remedy.
+# Begin with `stats`: in the third table, a row is an open transaction, and in the last one, *because of* names the one that stops the cleaner. For *which offsets*, look for `pending` in `explain`. The complaint says who would end each transaction. `edit --marker` ends one in a copy.
 
 # %%
 folder = course.open_incident("endless_unstable")
@@ -416,13 +463,13 @@ course.check("unstable_offset_after", unstable_offset_after)
 # %% [markdown]
 # ## Incident 9: two offsets go back after a failover
 #
-# A running broker and a broker that loads the same log may disagree. Find out for each of the two offsets who wrote it. `diff . --coordinators` compares what the classic and the new coordinator answer after a load. The second hint has the command for question 4.
+# A running broker and one that loads the same log may disagree. Begin with `explain`, for one of the two partitions at a time: *producer* is empty for a commit outside of a transaction. For *who answers what*, `diff . --coordinators` compares a load of both coordinators, but only the complaint tells what the running broker answered. The second hint of question 4 has its command.
 
 # %%
 folder = course.open_incident("offset_goes_back")
 
 # %%
-# course.run_command("kafkagroups explain . --kafka 3.9.2 --group loyalty-ledger", folder)
+# course.run_command("kafkagroups explain . --kafka 3.9.2 --group loyalty-ledger --topic receipts --partition 1", folder)
 
 # %%
 # exercise: back_race, back_before, back_record, back_cleaned
@@ -444,14 +491,14 @@ course.check("back_cleaned", back_cleaned)
 # %% [markdown]
 # ## Incident 10: the cluster does not come up
 #
-# Plan an hour. `check` says which partitions the next broker does not load, and why. `stats` shows the groups that are in two partitions. A broker cuts the log at a damaged batch, and `load --past-damage` also reads what comes after this batch.
+# Plan an hour. Begin with `check`: a finding names a partition, what is wrong there, and the groups. For *which position is right*, the first table of `stats` has a row for each offset of a group that is in two partitions. For *what not to rescue*, look for `pending` in `explain`. A broker cuts the log at a damaged batch; `load --past-damage` also reads what follows.
 
 # %%
 folder = course.open_incident("dead_cluster")
 
 # %%
 # course.run_command("kafkagroups check . --kafka 4.0.1", folder)
-# course.run_command("kafkagroups stats . --kafka 4.0.1", folder)
+# course.run_command("kafkagroups stats . --kafka 4.0.1 --top 11", folder)
 
 # %%
 # exercise: cluster_second_record, cluster_right_offset, cluster_pending, cluster_cut_group
@@ -473,13 +520,13 @@ course.check("cluster_cut_group", cluster_cut_group)
 # %% [markdown]
 # ### The rescue
 #
-# To bring the groups into the new cluster, begin with a plan:
+# To bring the groups into the new cluster, make a plan:
 #
 # ```
 # kafkagroups rescue plan . --out plan.json
 # ```
 #
-# For each group, `offsets` has the commits that `rescue apply` will set, and `left_out` the others, with the reason (`why`).
+# In each group, `offsets` has what `rescue apply` will set, and `left_out` the rest, with the reason (`why`).
 #
 # <details><summary>What a plan looks like, shortened</summary>
 #
@@ -500,8 +547,8 @@ course.check("cluster_cut_group", cluster_cut_group)
 #
 # Check two kinds of groups in the plan:
 #
-# - Groups of the partitions that `check` names: is each group in the plan, with its newest offsets? If not, delete `plan.json`, and make the plan again, with `--kafka 3.9.2` (this release skips the two bad records, whose types it does not know) and `--past-damage` (which also reads what comes after the damage).
-# - Groups that are in two partitions (`stats` lists them): which of the two positions comes after the last record that the group has processed? With `--kafka 3.9.2`, the plan takes the position in the old partition. Where the one in the new partition is right, write it into `offsets`, for example `{"offset": 603}`.
+# - Groups of the partitions that `check` names: is each one in the plan, with its newest offsets? If not, delete `plan.json`, and make it again with `--kafka 3.9.2` (this release skips the two bad records, whose types it does not know) and `--past-damage`.
+# - Groups in two partitions: which position comes after the last record that the group has processed? With `--kafka 3.9.2`, the plan takes the one in the old partition. Where the one in the new partition is right, write it into `offsets`, for example `{"offset": 603}`.
 
 # %% [markdown]
 # The next cell starts a new broker (Kafka 4.3.1), applies your plan, and asks for each offset. Without Java, it compares your plan with the recorded answers of a real broker.
@@ -539,6 +586,4 @@ course.rescue_into_new_broker(folder / "plan.json")
 # %% [markdown]
 # ## What we left out, and why
 #
-# Networks, disks and quotas cause more incidents, but leave no trace in this log.
-#
-# The [glossary](../docs/handbook/glossary.md) explains all terms.
+# Networks, disks and quotas cause more incidents, but leave no trace in this log. The [glossary](../docs/handbook/glossary.md) explains all terms.

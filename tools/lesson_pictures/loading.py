@@ -63,7 +63,7 @@ def draw_divided_loads() -> Picture:
         Label("whole words 0", MARGIN, 108, "a program:", size=SIZE, is_bold=True),
         Label("whole words 1", MARGIN, 128, "whole partitions", size=SIZE, is_bold=True),
         Label("parts words 0", 244, 108, "a program:", size=SIZE, is_bold=True),
-        Label("parts words 1", 244, 128, "parts and a merge", size=SIZE, is_bold=True),
+        Label("parts words 1", 244, 128, "parts and a merge: slower", size=SIZE, is_bold=True),
     ]
     for number in range(3):
         x = MARGIN + 146 * number
@@ -86,4 +86,4 @@ def draw_divided_loads() -> Picture:
         Arrow("divide", 216, 90, 216, 256, Tone.MUTED, has_head=False),
         Arrow("under the broker", MARGIN, 80, WIDTH - MARGIN, 80, Tone.MUTED, has_head=False),
     ]
-    return Picture("Three ways to load: in turn, whole partitions, parts and a merge", 266, tuple(marks))
+    return Picture("Three ways to load: in turn, whole partitions, and, slower, parts with a merge", 266, tuple(marks))

@@ -136,8 +136,8 @@ def read_incident(page: Path) -> Incident:
     for name, section in sections.items():
         if name.startswith("Question "):
             text, _ = section.split("\n\nAnswer: ", 1)
-            question, last_hint = section.rsplit("\n\n3. ", 1)  # The first two hints are those of the incident.
-            with_hints = f"{question}\n\n{sections['Hints']}\n3. {last_hint}"
+            question, own_hints = re.split(r"\n\n(?=2\. )", section)  # The first hint is that of the incident.
+            with_hints = f"{question}\n\n{sections['Hints']}\n{own_hints}"
             questions[text] = read_exercise(name.removeprefix("Question "), with_hints)
     return Incident(
         int(fact["number"]),

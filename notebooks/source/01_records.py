@@ -56,7 +56,7 @@ course.hexdump(value)
 # - **Tagged fields** are optional fields at the end. Here `01` means one such field, `00` is its number (the tag), and `10` its length, hex for 16. Tag 0 is the id of the topic: a topic that is deleted and created again has the same name, but another id.
 
 # %% [markdown]
-# What happens if one byte is wrong? The figure shows this record, but the length of the metadata is `08` instead of `07`. So a reader takes one byte too many as metadata, and every later field begins one byte too late. Go on with the arrows, and compare the fields with the table. Then choose other bytes in the list *changed byte*; *none* is the record as it was written.<span class="live-only"> You can also type a change, for example `key 22=01`.</span> Which changes does a reader notice?
+# What happens if one byte is wrong? In the figure, the length of the metadata is `08` instead of `07`, so every later field begins one byte too late. Go on with the arrows, and compare the fields with the table. Then choose other bytes in the list *changed byte*; *none* is the record as it was written.<span class="live-only"> You can also type a change, for example `key 22=01`.</span> Which changes does a reader notice?
 
 # %%
 # figure

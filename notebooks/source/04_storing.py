@@ -158,13 +158,13 @@ with course.fold("this_and_next", this_and_next, (this_broker, next_broker)):
 # | 2 or 3 brokers | `NONE`: two or three copies | the same |
 # | only the leader | `NONE`: one copy, which is lost with this broker | an error: the log refuses the commit |
 #
-# Which value is right depends on how many replicas the topic has (`ReplicationFactor` in the output of `kafka-topics.sh --describe`):
+# Which value is right depends on the number of replicas (`ReplicationFactor` in `kafka-topics.sh --describe`):
 #
-# - **Three replicas**: set 2. Then each commit that was answered `NONE` survives the loss of one broker, and groups can commit while one broker is down.
-# - **Two replicas**: keep 1, because with 2, a partition takes no commits while one of its two brokers is down. To set 2, first add a replica (`kafka-reassign-partitions.sh`).
+# - **Three replicas**: set 2. Then each `NONE` survives the loss of one broker, and groups can commit while one is down.
+# - **Two replicas**: keep 1, because with 2, a partition takes no commits while one of its brokers is down. Better add a third one (`kafka-reassign-partitions.sh`).
 # - **One replica**: Kafka uses 1, whatever you set. Add replicas first.
 #
-# This command sets it, without a restart:
+# To set it, without a restart:
 #
 # ```
 # kafka-configs.sh --bootstrap-server localhost:9092 --alter --topic __consumer_offsets --add-config min.insync.replicas=2
@@ -391,7 +391,7 @@ course.compare_brokers(commit_after_a_timeout, holds_answers=True)
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | Commits fail with `COORDINATOR_NOT_AVAILABLE`. (The metric `UnderMinIsrPartitionCount` of a broker is above 0.) | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets --under-min-isr-partitions` | A listed partition has fewer replicas in sync than `min.insync.replicas`, so it refuses commits. | Bring the missing brokers back. Consumers repeat their commits. Do not lower `min.insync.replicas` meanwhile: one broker could then have the only copy. (If it is as high as the number of replicas, correct that when all are back.) |
+# | Commits fail with `COORDINATOR_NOT_AVAILABLE`. (The metric `UnderMinIsrPartitionCount` of a broker is above 0.) | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets --under-min-isr-partitions` | A listed partition has fewer replicas in sync than `min.insync.replicas`, so it refuses commits. | Bring the missing brokers back. Consumers repeat their commits. Do not lower `min.insync.replicas` meanwhile: one broker could then have the only copy. |
 # | Commits fail now and then, although this command lists nothing. | run several times: `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets --under-replicated-partitions` | If a partition is listed in some of the runs, one of its replicas (not in `Isr`) is slow. While it is less than 30 seconds behind (`replica.lag.time.max.ms`), it counts as in sync, and commits wait for it. | Look at the disk and the network of its broker. |
 
 # %% [markdown]

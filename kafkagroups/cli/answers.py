@@ -178,6 +178,7 @@ def describe_unknown_group(subject: str, group: str, topic: Topic, found: TopicP
     logs = [] if isinstance(topic, _SparkTopic) else open_logs(topic.path)
     begins = [base_offset_of(log.segments[0]) for log in logs if log.partition == partition]
     lost = f" This partition begins at offset {begins[0]}: older records are gone." if any(begins) else ""
+    lost += " Write \\u… in the id as the character itself." if "\\u" in group else ""
     return f"No record of {subject} in {topic.path}; group {group} is stored in partition {partition}{condition}.{lost}"
 
 

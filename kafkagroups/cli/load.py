@@ -55,8 +55,7 @@ def run(args: Options) -> int:
         if getattr(args, option) and len(args.paths) > 1:
             raise UsageError(f"--{option} takes one PATH, not {len(args.paths)}")
     if not args.to:
-        load = partial(_load_selected, args)
-        return answers.answer_each(args, load, _print_answer, spins=False)
+        return answers.answer_each(args, partial(_load_selected, args), _print_answer, spins=False)
     if args.group is not None:
         raise UsageError("--group cannot be used with --to: the tables contain all groups")
 

@@ -258,8 +258,7 @@ def choose_dialect(args: Options) -> Dialect:
     """
     if getattr(args, "master", None) and args.engine != "spark":
         raise UsageError("--master needs --engine spark")
-    kafka = getattr(args, "kafka", None)
-    rules = dialect(getattr(args, "coordinator", None), kafka)
+    rules = dialect(getattr(args, "coordinator", None), getattr(args, "kafka", None))
     _print_rules(rules)
     return rules
 

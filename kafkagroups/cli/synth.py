@@ -49,8 +49,7 @@ def run(args: Options) -> int:
     if args.width == VARIED:
         settings["width"] = None
     with progress_bar(MIN_RECORDS_FOR_BAR) as report:
-        progress = partial(report, "writing") if report else None
-        written = write(args.out, args.records, progress=progress, **settings)
+        written = write(args.out, args.records, progress=partial(report, "writing") if report else None, **settings)
     if args.json:
         print_json(written)
         return 0

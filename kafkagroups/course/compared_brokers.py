@@ -30,8 +30,7 @@ _WAITS = "waits"
 _COLUMN_WIDTH = 46
 _DIFFERS = "◀ differs"
 _APPENDED = "log ← "
-_RULES = files("kafkagroups.course").joinpath("compared_brokers.css").read_text(encoding="utf-8")
-_STYLE = f"<style>\n{_RULES}</style>"
+_STYLE = f"<style>\n{files(__package__).joinpath('compared_brokers.css').read_text(encoding='utf-8')}</style>"
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,8 @@ class ComparedStep:
 class BrokerComparison:
     """The steps of a script that several brokers played. It shows itself as a table, in a notebook as HTML.
 
-    A step in which all brokers answered and wrote the same has one cell, so the steps that differ stand out.
+    A step in which all brokers answered and wrote the same has one cell, so the steps that differ stand out. If no step
+    differs, there is one column.
     """
 
     kafka: tuple[str, ...]
@@ -65,11 +65,15 @@ class BrokerComparison:
     def differences(self) -> list[str]:
         return [step.label for step in self.steps if step.differs]
 
+    @property
+    def heads(self) -> list[str]:
+        return [f"Kafka {versions}" for versions in (self.kafka if self.differences else [" and ".join(self.kafka)])]
+
     def __getitem__(self, part: slice) -> BrokerComparison:
         return BrokerComparison(self.kafka, self.steps[part])
 
     def __repr__(self) -> str:
-        lines = [_format_row([f"Kafka {version}" for version in self.kafka])]
+        lines = [_format_row(self.heads)]
         for step in self.steps:
             lines += ["", f"{step.label}   {_DIFFERS}" if step.differs else step.label]
             columns = [_wrap_cell(answer, records) for answer, records in step.cells]
@@ -77,7 +81,7 @@ class BrokerComparison:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        head = "".join(f'<th scope="col">Kafka {escape(version)}</th>' for version in self.kafka)
+        head = "".join(f'<th scope="col">{escape(brokers)}</th>' for brokers in self.heads)
         rows = "\n".join(self._write_row(step) for step in self.steps)
         return (
             f'{_STYLE}\n<table class="kg-compared">\n<thead><tr><th scope="col">step</th>{head}</tr></thead>\n'
@@ -87,7 +91,7 @@ class BrokerComparison:
     def _write_row(self, step: ComparedStep) -> str:
         cells = ""
         versions = self.kafka if step.differs else (" and ".join(self.kafka),)
-        span = "" if step.differs else f' colspan="{len(self.kafka)}"'
+        span = "" if step.differs else f' colspan="{len(self.heads)}"'
         for version, (answer, records) in zip(versions, step.cells, strict=True):
             items = "".join(f"<li>{_APPENDED}{escape(record)}</li>" for record in records)
             written = f"<ul>{items}</ul>" if items else ""

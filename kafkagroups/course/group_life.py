@@ -142,7 +142,7 @@ class GroupLife:
 
         request = "OffsetCommit " + ", ".join(f"{partition} = {offset}" for partition, offset in offsets.items())
         request = request if generation is None else f"{request}, generation {generation}"
-        return self._send(name, request, send, format_errors)
+        return self._send(name, request, send, lambda got: ", ".join(sorted({error.name for error in got.values()})))
 
     def leave(self, name: str) -> Step:
         send = self.consumers.pop(name).request_leave
@@ -250,10 +250,6 @@ def format_sync(result: SyncGroupResult) -> str:
     for topic, number in read_assignment(result.assignment):
         topics.setdefault(topic, []).append(str(number))
     return ", ".join(f"{topic} {' '.join(numbers)}" for topic, numbers in topics.items()) or "no partitions"
-
-
-def format_errors(errors: Mapping[TopicPartition, Errors]) -> str:
-    return ", ".join(dict.fromkeys(error.name for error in errors.values()))
 
 
 # The longest simulated time after a crash, in seconds: three rebalance timeouts of 300 seconds.

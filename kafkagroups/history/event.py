@@ -472,7 +472,8 @@ class Position:
         if len(late) > 1:
             names = sorted({each.metadata for each in late} - {""})
             threads = f" ({list_names(names)})" if 1 < len(names) < len(late) else ""
-            twice_text += f"{len(late)} lower commits{threads} without a new owner: late (not read again), or seeks; "
+            twice_text += f"{len(late)} lower commits{threads} without a new owner: "
+            twice_text += "late or of another member (not read again), or seeks; "
         if self.remaining:
             rest = f"still to be read again: {self.now} to {self.highest - 1}"
             if self.can_be_late:

@@ -20,7 +20,7 @@
 #
 # ## Is your set-up right?
 #
-# This page is a notebook. Click the next cell and press **Shift + Enter** to run it. Each line must say `ok`; any other line tells you how to repair a problem. In all lessons, you can skip most code (some is folded), not the output.
+# This page is a notebook. Click the next cell and press **Shift + Enter** to run it. Each line must say `ok`; any other line tells you how to repair a problem. In all lessons, you may skip most of the code (some of it is folded away), but read the output.
 
 # %%
 from kafkagroups.cli import doctor
@@ -48,7 +48,7 @@ print("partition", record.key.partition)
 print("offset   ", record.value.offset)
 
 # %% [markdown]
-# Your first commit: the group `billing` continues at offset 42 in partition 2 of the topic `orders`.
+# This is the first commit that you read: the group `billing` continues at offset 42 in partition 2 of the topic `orders`.
 #
 # ## What Kafka stores
 #
@@ -107,7 +107,7 @@ course.check("next_record", next_record)
 # - **Line 5** makes the consumer a member of the group, so the consumer gets a share of the partitions of `orders`.
 # - **Line 7**: `poll` returns the next records of these partitions.
 # - **Line 10** commits the position after these records. `commitAsync` does not wait for the answer; `commitSync` does. (Python's `confluent-kafka` has `commit(asynchronous=False)`.)
-# - **Lines 1 and 2** are the function that line 5 passes to `subscribe`. When another consumer joins, for example, the group divides its partitions again, which is called a [*rebalance*](../docs/handbook/glossary.md#rebalance). Before this consumer gives up partitions, its `poll` calls the function, which commits the position, so that the next reader continues exactly there.
+# - **Lines 1 and 2** are the function that line 5 passes to `subscribe`. When another consumer joins, for example, the group divides its partitions again, which is called a [*rebalance*](../docs/handbook/glossary.md#rebalance). Before the consumer gives up partitions, its `poll` calls this function. The function commits the position, so that the next reader continues exactly there.
 
 # %% [markdown]
 # ## Read but not committed

@@ -53,7 +53,7 @@ course.hexdump(value)
 # - **Numbers** are *big-endian*: the high byte comes first. Hex 23 is 2 · 16 + 3 = 35.
 # - **Metadata** is a text that a client may store with its offset. The byte before the text is the length plus one: `07` announces six bytes of text, and `00` means that there is no text (null). It is a *uvarint*: up to 127, it takes one byte (lesson 03).
 # - **Leader epoch**: a partition's [*leader*](../docs/handbook/glossary.md#leader-of-a-partition) is the broker that accepts its writes, and each new leader raises the partition's [*leader epoch*](../docs/handbook/glossary.md#leader-epoch). This one belongs to `orders-0`, which the group reads (lesson 05).
-# - **Tagged fields** are optional fields at the end. Here `01` means one such field, `00` is its number (the tag), and `10` its length, hex for 16. Tag 0 is the id of the topic: a topic that is deleted and created again has the same name, but another id.
+# - **Tagged fields** are optional fields at the end. Here `01` means that one such field follows, `00` is its number (the tag), and `10`, which is hex for 16, its length. Tag 0 is the id of the topic: a topic that is deleted and created again has the same name, but another id.
 
 # %% [markdown]
 # What happens if one byte is wrong? In the figure, the length of the metadata is `08` instead of `07`, so every later field begins one byte too late. Go on with the arrows, and compare the fields with the table. Then choose other bytes in the list *changed byte*; *none* is the record as it was written.<span class="live-only"> You can also type a change, for example `key 22=01`.</span> Which changes does a reader notice?
@@ -65,7 +65,7 @@ course.RecordRibbon(key, value)
 # %% [markdown]
 # <details><summary>Which changes does a reader notice?</summary>
 #
-# It notices only a changed version. It does not know version 5, and by the rules of version 3, it takes `07 74` for the length of the metadata, 1,908 bytes. With another offset, or a metadata length of `08`, it reads wrong values without an error, because nothing in a record protects its bytes. The file around the record does (lesson 03).
+# It notices only a changed version. If the version is 5, the reader refuses the record, because it does not know this version. If it is 3, the reader takes two bytes, `07 74`, for the length of the metadata, and finds fewer than 1,908 bytes. But if a byte of the offset or of the metadata's length is changed, the reader gets wrong values without an error, because nothing in a record protects its bytes. The file around the record does (lesson 03).
 #
 # </details>
 #
@@ -187,7 +187,7 @@ for member in group.members:
 #
 # ## What the record does not contain
 #
-# A group is in a *state*, for example `Stable` or `Empty` (lesson 06). The record contains the time of its last change, but **not the state itself**. So a broker that reads the record after a crash looks at the members: a group with members is `Stable`, and a group without members is `Empty`. Before the crash, the group may have been in the middle of a rebalance, but the log has only the members of the last finished one.
+# A group is in a *state*, for example `Stable` or `Empty` (lesson 06). The record contains the time at which the state last changed, but **not the state itself**. So a broker that reads the record after a crash looks at the members: a group with members is `Stable`, and a group without members is `Empty`. Before the crash, the group may have been in the middle of a rebalance, but the log has only the members of the last finished one.
 
 # %% [markdown]
 # ## The versions of a commit
@@ -229,7 +229,7 @@ course.reveal("version_of_stock_audit", version_of_stock_audit, audit.value_vers
 #
 # ## A reader must know the version
 #
-# When Kafka 4.1 began to write version 4, some monitoring tools knew only the versions up to 3. Each row of the figure is one commit as another release wrote it. You choose which version the **reader** expects; begin with 3. Which reader gets wrong values **without** an error?
+# When Kafka 4.1 began to write version 4, some monitoring tools knew only the versions up to 3. Each row of the figure shows the same commit, written by a different release. You choose which version the **reader** expects; begin with 3. Which reader gets wrong values **without** an error?
 
 # %%
 # figure
@@ -357,7 +357,7 @@ course.check("stops_the_load", stops_the_load)
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
 # | A monitor of LAG shows nothing since the upgrade to 4.1 | `kafkagroups stats PATH --by type` | If the command counts records of value version 4, the monitor reads the topic itself, and only knows older versions | Update the monitor to a release that supports Kafka 4.1, and until then ask the brokers (lesson 00). The groups are fine: do not delete them. A downgrade does not help, because the records stay |
-| A broker answers `NOT_COORDINATOR` for all groups of one partition, again and again | `kafkagroups check PATH` | It names the record that stops the load | Let no other broker lead the partition: all replicas have this record. The [repair](../docs/operator.md#1-a-partition-does-not-load) stops every broker that has a replica, so read first what else helps |
+| A broker answers `NOT_COORDINATOR` for all groups of one partition, again and again | `kafkagroups check PATH` | It names the record that stops the load | Do not move the leadership: the next leader has the same record, so its load fails, too. For the [repair](../docs/operator.md#1-a-partition-does-not-load), you stop all brokers that have a replica; there, you also find a way without a stop |
 #
 # ## What we left out, and why
 #

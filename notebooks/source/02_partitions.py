@@ -142,7 +142,7 @@ with course.fold("moved", moved, sum(kg.partition_for(group, 50) != kg.partition
         print(f"{group:<12} of 50: {before:>2}   of 60: {after:>2}   {'stays' if before == after else 'other partition'}")
 
 # %% [markdown]
-# A group stays only if its hash has the same remainder for 50 and for 60. `billing` gets another partition, because 109829509 % 50 is 9 and 109829509 % 60 is 49. 50 and 60 both divide 300, so the two remainders repeat every 300 numbers. Of these, only the numbers 0 to 49 have equal remainders: on average, one group in six stays, and the others get another partition (here six of eight).
+# A group stays only if its hash has the same remainder for 50 and for 60. `billing` gets another partition, because 109829509 % 50 is 9 and 109829509 % 60 is 49. Of each 300 hashes, only 50 have the same remainder for 50 and for 60, so on average one group in six stays. Here, two of eight stay.
 #
 # ## What a broker answers after that
 #
@@ -235,7 +235,7 @@ print_offsets("3.9.2", "classic")
 #
 # 1. **Before the first restart**, brokers still count 50, so commits go to the old partition, and nothing has changed.
 # 2. **After the first restart**, brokers count 60. If the same broker leads the old and the new partition, it answers with the group's old offset, and the group goes on. If not, the answer is *nothing committed*. New commits go to the new partition.
-# 3. **After each later restart**, both partitions have records of the group. Suppose that one broker leads both. It keeps the group from the partition that it loads first, and ignores the group's records in the other one. The order is not fixed: if the broker loads the old partition first, the group gets its old offsets back.
+# 3. **After each later restart**, both partitions have records of the group. Suppose that one broker leads both. It loads one of them first, and keeps the group as this partition has it. The group's records in the other one are then ignored. The order is not fixed: if the broker loads the old partition first, the group gets its old offsets back.
 #
 # So before each later restart of a 3.9 broker, stop the consumers of the groups that moved, and note their offsets. After the restart, set each offset that went back.
 #
@@ -263,7 +263,7 @@ print_offsets("3.9.2", "classic")
 # %% [markdown]
 # ## At 3 am
 #
-# PATH is a copy of the partition's folder ([how to copy it](../docs/operator.md#how-to-copy-a-partition), also without access to the broker's disk). Here, PATH is a folder with the copies of all partitions. `kafkagroups partition billing --partitions 50` prints the partition of a group.
+# In this lesson, PATH is a folder with the copies of all partitions ([how to copy them](../docs/operator.md#how-to-copy-a-partition), also without access to the broker's disk). `kafkagroups partition billing --partitions 50` prints the partition of a group.
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
@@ -284,7 +284,7 @@ print_offsets("3.9.2", "classic")
 #
 # **If some brokers have already restarted**, groups can have two coordinators. Stop the consumers of the groups that move, and restart the other brokers, too.
 #
-# Consumers that ran on have got *nothing committed* from the new coordinator, began where `auto.offset.reset` says, and committed new offsets. So choose for each group:
+# Some consumers were not stopped. The new coordinator answered them *nothing committed*, so they began where `auto.offset.reset` says, and have committed new offsets. Choose for each group:
 #
 # - **Set the old offset**: the group repeats everything since the restart.
 # - **Keep the new offset**: nothing is repeated, but with `latest`, skipped records are never processed.

@@ -103,7 +103,7 @@ print(f"value  offset {record.value.offset}, metadata '{record.value.metadata}'"
 #
 # Why not only this batch? Several brokers store the partition. One of them is the partition's leader, and the others, the *followers*, copy the leader's log. A follower asks the leader only for what comes after its own last record. So take a follower that finds record 5 damaged. If it removed only record 5 and kept 6 and 7, it would ask for record 8, and record 5 would never come back.
 #
-# There is no recovery after a clean stop: the broker loads the bytes as they are, so a changed byte can become [an offset that nobody has committed](../docs/operator.md#8-a-segment-is-damaged).
+# After a clean stop, a broker checks nothing: it loads the bytes as they are, so a changed byte can become [an offset that nobody has committed](../docs/operator.md#8-a-segment-is-damaged).
 #
 # ## Are the removed batches lost?
 #
@@ -145,7 +145,7 @@ course.check("unnoticed_change", unnoticed_change)
 # The offset, the length, the leader epoch and the magic of a batch stand before the checksum, which does not cover them:
 #
 # - The **length** and the **magic** must be read before the checksum can be computed at all.
-# - The **offset** and the **leader epoch** are not yet known when the checksum is computed: in normal topics, the client computes the checksum, and the broker fills in these two fields afterwards. `__consumer_offsets` has the same format, although here the broker writes everything.
+# - The **offset** and the **leader epoch**: in normal topics, the client computes the checksum before it sends the batch, and the broker sets these two fields later. So the checksum cannot cover them. `__consumer_offsets` has the same format, although here the broker writes everything.
 #
 # In the figure, a batch begins at byte 556, so its offset ends at byte 563, and its leader epoch at byte 571. What does a broker notice?
 #
@@ -236,7 +236,7 @@ except kg.InvalidRecord as error:
 # %% [markdown]
 # ## A tombstone in the file
 #
-# When the topic of `promo` was deleted, the broker wrote a tombstone for the group's offset. In each record, the value's length stands before the value. In a tombstone, this length is −1, written as `01`: here the second-to-last byte of the batch, before the number of *record headers*, which is always `00` in this topic.
+# When the topic of `promo` was deleted, the broker wrote a tombstone for the group's offset. In each record, the value's length stands before the value. In a tombstone, this length is −1, written as `01`. Here it is the second-to-last byte of the batch. The last byte, `00`, is the number of *record headers*, which records of this topic never have.
 
 # %%
 course.hexdump(promo[815:910], 815)
@@ -251,7 +251,7 @@ print(f"\noffset {record.offset}: {key.group}, {key.topic}-{key.partition}, {rec
 # Why does a tombstone have `01` for the length −1? (You can skip this section and its exercise.) Inside a record, most numbers, such as lengths, are small. So they are [**varints**](../docs/handbook/glossary.md#varint), in which a small number takes one byte:
 #
 # 1. The first byte holds the lowest seven bits, the next byte the next seven, and so on. The **highest bit** of a byte is 1 if another byte follows.
-# 2. The result n is 0 or more, but a field can have a negative value, such as the length −1. So an even n stands for n / 2, and an odd n for −(n + 1) / 2. This is called *zigzag*, and makes −1 as short as 1.
+# 2. So step 1 gives a number n that is never negative. But a field can have a negative value, such as the length −1. So an even n stands for n / 2, and an odd n for −(n + 1) / 2. This is called *zigzag*, and makes −1 as short as 1.
 #
 # | bytes | the seven bits | n | after zigzag |
 # |---|---|---|---|
@@ -319,7 +319,7 @@ course.check("read_varint", read_varint)
 # %% [markdown]
 # ## For your consumer
 #
-# A broker can accept some offsets of a `commitSync` and refuse the others (lesson 07). Those that it accepts are one batch, so a crash keeps all of them or none. If you must read `__consumer_offsets` (lesson 01), set `isolation.level=read_committed`. Then the consumer skips the offsets of aborted transactions.
+# A broker can accept some offsets of a `commitSync` and refuse the others (lesson 07). Those that it accepts are one batch, so a crash keeps all of them or none. If your own tool reads `__consumer_offsets`, set `isolation.level=read_committed`. Then the consumer skips the offsets of aborted transactions.
 
 # %% [markdown]
 # ## At 3 am
@@ -328,8 +328,8 @@ course.check("read_varint", read_varint)
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | `server.log` of a broker says that it found a corrupt batch and truncated the segment | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets` | `Leader` is the broker from which the others copy | If another broker leads, wait: the truncated broker copies the records from it. If the truncated broker leads, the others shorten their logs within seconds. A broker that is still down keeps its longer log: **do not start it before you have copied its folder**, and [compare](../docs/operator.md#9-two-replicas-differ) |
-# | A file seems damaged | `kafkagroups load PATH --past-damage` | The command also prints the offsets after the damage | Copy the file (`pull` misses what follows the damage) **before** the broker starts, because the start may truncate it. [Set the lost offsets](../docs/operator.md#8-a-segment-is-damaged) from this copy |
+# | `server.log` of a broker says that it found a corrupt batch and truncated the segment | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets` | `Leader` is the broker from which the others copy | If another broker leads, wait: the truncated broker copies the records from it. If the truncated broker leads, the others shorten their logs within seconds. If a broker is still down, its log still has the removed batches: **copy its folder before you start it**, and [compare](../docs/operator.md#9-two-replicas-differ) the copy with the leader's log |
+# | A file seems damaged | `kafkagroups load PATH --past-damage` | The command also prints the offsets after the damage | **Before** the broker starts, copy the file from its disk, because the start may truncate it. (`pull` stops at the damage.) [Set the lost offsets](../docs/operator.md#8-a-segment-is-damaged) from this copy |
 # | Your own program cannot parse keys | on the broker, in the folder: `kafka-dump-log.sh --offsets-decoder --files 00000000000000000000.log` | `isControl: true` marks a control batch | Let the program skip control batches |
 #
 # ## What we left out, and why

@@ -46,7 +46,7 @@ print(f"records in the log: {appended}; the client's answer: {answer}")
 # - The **newest state** already has the offset 5. Requests that change the group work on this state: if a client deletes the group at this moment, the 5 is deleted with it, although it is not confirmed.
 # - The [**snapshot**](../docs/handbook/glossary.md#snapshot) is the last state that the replicas have confirmed.
 #
-# *Predict*: another client fetches the offset of `orders-0` now. Which offset does it receive, or −1 for *nothing committed*?
+# *Predict*: a monitoring tool fetches the offset of `orders-0` now. Which offset does it receive, or −1 for *nothing committed*? (A consumer that starts would wait: lesson 05.)
 
 # %%
 # prediction
@@ -135,7 +135,7 @@ with course.fold("this_and_next", this_and_next, (this_broker, next_broker)):
 #
 # ## The log refuses a commit
 #
-# The log can also **refuse** a batch, for example because too few replicas are in sync. Then the coordinator undoes the change in its newest state:
+# The log can also **refuse** a batch, for example because this broker does not lead the partition any more. Then the coordinator undoes the change in its newest state:
 #
 # | | 6 times out | the log refuses 6 |
 # |---|---|---|
@@ -143,25 +143,25 @@ with course.fold("this_and_next", this_and_next, (this_broker, next_broker)):
 # | the newest state | stays at 6 | goes back to 5 |
 # | a fetch returns | 5, and 6 as soon as the replicas confirm it | 5 |
 #
-# In both cases, the client gets `COORDINATOR_NOT_AVAILABLE`, so it does not know whether the commit is stored. It can find out in two ways:
+# After a time-out, the client gets `COORDINATOR_NOT_AVAILABLE`, so it does not know whether the commit is stored. It can find out in two ways:
 #
 # - **Commit again**, as `commitSync` does. When this commit gets `NONE`, all replicas in sync have its record, and it is later in the log than the first one.
-# - **Fetch the offset** with `consumer.committed(partitions)`. A coordinator with 4.x lets this fetch wait until the replicas have confirmed its log (lesson 05), so 6 means that the commit is stored, and 5 that it is not. If the fetch times out, too, you still do not know.
+# - **Fetch the offset** with `consumer.committed(partitions)`. Unlike the fetch of a tool, this one waits until the replicas have confirmed the log (4.x, lesson 05), so 6 means that the commit is stored, and 5 that it is not. If the fetch times out, too, you still do not know.
 
 # %% [markdown]
 # ## How many copies a NONE means
 #
-# "In the log" does not mean "on the disk": the operating system writes the file a little later. What protects a commit are the copies on other brokers, by default three with the leader's (`offsets.topic.replication.factor=3`). A replica that has fallen behind is not in sync, and nobody waits for it. If too few are in sync, the setting `min.insync.replicas` decides:
+# "In the log" does not mean "on the disk": the operating system writes the file a little later. What protects a commit are its copies: by default three, one on the leader and two on other brokers (`offsets.topic.replication.factor=3`). A replica that has fallen behind is not in sync, and nobody waits for it. If too few are in sync, the setting `min.insync.replicas` decides:
 #
 # | in sync, with the leader | `min.insync.replicas=1` (the default) | `min.insync.replicas=2` |
 # |---|---|---|
 # | 2 or 3 brokers | `NONE`: two or three copies | the same |
-# | only the leader | `NONE`: one copy, which is lost with this broker | an error: the log refuses the commit |
+# | only the leader | `NONE`: one copy, which is lost with this broker | no `NONE`: the leader appends the record, but the commit times out. It is confirmed when a second broker is in sync |
 #
 # Which value is right depends on the number of replicas (`ReplicationFactor` in `kafka-topics.sh --describe`):
 #
 # - **Three replicas**: set 2. Then each `NONE` survives the loss of one broker, and groups can commit while one is down.
-# - **Two replicas**: keep 1, because with 2, a partition takes no commits while one of its brokers is down. Better add a third one (`kafka-reassign-partitions.sh`).
+# - **Two replicas**: keep 1, because with 2, no commit of a partition gets `NONE` while one of its brokers is down. Better add a third one (`kafka-reassign-partitions.sh`).
 # - **One replica**: Kafka uses 1, whatever you set. Add replicas first.
 #
 # To set it, without a restart:
@@ -173,7 +173,7 @@ with course.fold("this_and_next", this_and_next, (this_broker, next_broker)):
 # %% [markdown]
 # ## What the client is told
 #
-# If the log refuses a batch with `NOT_ENOUGH_REPLICAS`, this error is about `__consumer_offsets`. But a client would think of `orders-0`, the partition in its commit. So the coordinator translates the errors of the log into three errors, each of which is advice. (`commitAsync` gives its result to your *callback*, a function.)
+# If the log refuses a batch with `NOT_LEADER_OR_FOLLOWER`, this error is about `__consumer_offsets`. But a client would think of `orders-0`, the partition in its commit. So the coordinator translates the errors of the log into three errors, each of which is advice. (`commitAsync` gives its result to your *callback*, a function.)
 #
 # | the answer | the advice | `commitSync` | the callback gets |
 # |---|---|---|---|
@@ -181,7 +181,7 @@ with course.fold("this_and_next", this_and_next, (this_broker, next_broker)):
 # | `NOT_COORDINATOR` | Another broker can store the commit: ask which one coordinates the group now, and commit again. | the same | the same |
 # | `UNKNOWN_SERVER_ERROR` | No broker will store the commit: repeating does not help. | throws `KafkaException` at once | `KafkaException` |
 #
-# After the first two answers, your program may go on, because its next commit replaces the failed one. Until then, a crash or a rebalance can repeat records. After a `KafkaException`, first find the cause: the next commit can fail, too.
+# After the first two answers, your program may go on, because its next commit replaces the failed one. Until the next commit succeeds, a crash or a rebalance can repeat records. After a `KafkaException`, first find the cause: the next commit can fail, too.
 
 # %% [markdown]
 # ## Exercise: what is left after a crash
@@ -267,7 +267,7 @@ course.check("commit_again", commit_again)
 # | error of the log | what happened |
 # |---|---|
 # | `UNKNOWN_TOPIC_OR_PARTITION` | `__consumer_offsets` does not exist yet. |
-# | `NOT_ENOUGH_REPLICAS` | Fewer replicas are in sync than `min.insync.replicas`. |
+# | `NOT_ENOUGH_REPLICAS` | Fewer replicas are in sync than `min.insync.replicas` (3.9). |
 # | `REQUEST_TIMED_OUT` | The replicas have not confirmed the batch in time. |
 # | `NOT_LEADER_OR_FOLLOWER` | Another broker leads the partition now. |
 # | `KAFKA_STORAGE_ERROR` | The disk failed, so another broker must lead the partition. |
@@ -307,9 +307,9 @@ for kafka in ("4.3.1", "3.9.2"):
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# Instead of a snapshot, the classic group coordinator of 3.9 has two maps: the [*cache*](../docs/handbook/glossary.md#cache), from which it answers fetches, and a map of the commits in flight. When the replicas confirm an offset, 3.9 moves it into the cache, unless the cache already has one whose record is later in the log. When a commit is refused or times out, 3.9 forgets its offset.
+# Instead of a snapshot, the classic group coordinator of 3.9 has two maps: the [*cache*](../docs/handbook/glossary.md#cache), from which it answers fetches, and a map of the commits in flight. When the replicas confirm an offset, 3.9 puts it into the cache. But if the cache has an offset from a later record, 3.9 keeps that one. When a commit is refused or times out, 3.9 forgets its offset.
 #
-# Here, 6 times out. Then the replicas confirm a commit for another partition. (One answer holds for both versions.)
+# Here, 6 times out. Then the replicas confirm a commit for another partition. (A row with one answer holds for both versions.)
 
 # %%
 # script
@@ -323,12 +323,13 @@ def commit_after_a_timeout(broker):
 course.compare_brokers(commit_after_a_timeout, holds_answers=True)
 
 # %% [markdown]
-# Replicas copy the log in order. When they confirm that of `orders-1`, they also have that of 6, so 4.x shows 6. 3.9 has forgotten 6, so fetches return 5 until the next commit or load. Two more differences:
+# Replicas copy the log in order. When they have the record of `orders-1`, they also have the earlier record of 6, so 4.x shows 6. 3.9 has forgotten 6, so fetches return 5 until the next commit or load. Three more differences:
 #
 # | | 4.x | 3.9 |
 # |---|---|---|
 # | the client of a commit that times out gets | `COORDINATOR_NOT_AVAILABLE` | `REQUEST_TIMED_OUT` |
 # | the client of a batch that is too large gets | `UNKNOWN_SERVER_ERROR` | `INVALID_COMMIT_OFFSET_SIZE` |
+# | fewer replicas are in sync than `min.insync.replicas`: the log | takes the batch, and the commit times out | refuses the batch with `NOT_ENOUGH_REPLICAS` |
 #
 # <details><summary>The map of commits in flight, and a commit that is answered NONE but not shown</summary>
 #
@@ -391,7 +392,7 @@ course.compare_brokers(commit_after_a_timeout, holds_answers=True)
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | Commits fail with `COORDINATOR_NOT_AVAILABLE`. (The metric `UnderMinIsrPartitionCount` of a broker is above 0.) | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets --under-min-isr-partitions` | A listed partition has fewer replicas in sync than `min.insync.replicas`, so it refuses commits. | Bring the missing brokers back. Consumers repeat their commits. Do not lower `min.insync.replicas` meanwhile: one broker could then have the only copy. |
+# | Commits fail with `COORDINATOR_NOT_AVAILABLE`. (The metric `UnderMinIsrPartitionCount` of a broker is above 0.) | `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets --under-min-isr-partitions` | A listed partition has fewer replicas in sync than `min.insync.replicas`, so its commits time out (3.9 refuses them). | Bring the missing brokers back. Consumers repeat their commits. Do not lower `min.insync.replicas` meanwhile: one broker could then have the only copy. |
 # | Commits fail now and then, although this command lists nothing. | run several times: `kafka-topics.sh --bootstrap-server localhost:9092 --describe --topic __consumer_offsets --under-replicated-partitions` | If a partition is listed in some of the runs, one of its replicas (not in `Isr`) is slow. While it is less than 30 seconds behind (`replica.lag.time.max.ms`), it counts as in sync, and commits wait for it. | Look at the disk and the network of its broker. |
 
 # %% [markdown]

@@ -26,7 +26,7 @@
 #
 # Only the broker that leads the group's partition has the group in memory, and its memory is incomplete while it loads the partition. If it answered "nothing committed" during the load, the consumer would start in the wrong place. So a leader that is still loading answers `COORDINATOR_LOAD_IN_PROGRESS`, and a broker that is not the leader answers `NOT_COORDINATOR`.
 #
-# Here, a broker loses the leadership of the group's partition and gets it back. Under each step stands its answer, and `log ←` is a record that the broker wrote:
+# Here, a broker loses the leadership of the group's partition and gets it back. Beside each step stands its answer, and `log ←` is a record that the broker wrote:
 
 # %%
 # script
@@ -74,7 +74,7 @@ for answer in answers:
 # After 12 seconds, the broker is up:
 #
 # - **FindCoordinator** only looks up who leads the partition of `billing`, so it names this broker before any load.
-# - **OffsetFetch** gets `NOT_COORDINATOR` until the broker has learned that it leads partition 9, where `billing` is. (The load itself fell between two of our requests.)
+# - **OffsetFetch** gets `NOT_COORDINATOR` until the broker has learned that it leads partition 9, where `billing` is. (The load of partition 9 was so short that none of our requests met it.)
 # - **ListGroups**, the list of a broker's groups, needs *all* partitions. Its first answer looks like an empty cluster, because the coordinator did not know yet which partitions it has. **An empty list right after a start proves nothing.**
 
 # %% [markdown]
@@ -182,7 +182,7 @@ course.compare_brokers(commit_in_flight, ("4.3.1",), holds_answers=True)[2:]
 # %% [markdown]
 # ## While a transaction is open
 #
-# The second case is an offset that was committed in a *transaction* ([lesson 08](08_transactions.ipynb)). Until the transaction ends, nobody knows whether it will count: the offset is **pending**. A transaction can stay open for minutes, which is too long for a request to wait. So for a pending offset, the answer to a stable fetch is `UNSTABLE_OFFSET_COMMIT` at once, and the consumer asks again until the transaction ends.
+# The second case is an offset that was committed in a *transaction* ([lesson 08](08_transactions.ipynb)). Until the transaction ends, nobody knows whether it will count: the offset is **pending**. A transaction can stay open for minutes, which is too long for a request to wait. So for a pending offset, the coordinator does not wait: it answers a stable fetch with `UNSTABLE_OFFSET_COMMIT` at once, and the consumer asks again until the transaction ends.
 
 # %% [markdown]
 # ## By name, or all
@@ -207,9 +207,9 @@ def may_see(operation, kind, name):
 course.compare_brokers(ask_all_and_by_name, authorize=may_see)
 
 # %% [markdown]
-# For a fetch **by name**, each partition of the client's list has an offset, −1 or an error in the answer. For a fetch of **all**, the coordinator goes through the group's committed offsets: a partition without one is not in the answer, and neither is a partition that the client may not see. So a monitor with too few permissions shows too few offsets, and no error.
+# For a fetch **by name**, each partition of the client's list has an offset, −1 or an error in the answer. A fetch of **all** returns only the committed offsets of the group. A partition without one is missing in the answer, and so is a partition that the client may not see. So a monitor with too few permissions shows too few offsets, and no error.
 #
-# When the shop's brokers were killed (lesson 00), `fraud-check` had only a pending offset of `orders-0`. *Predict*: a client asks for **all** partitions of `fraud-check`, with `requireStable`. What does the answer say about `orders-0`? Write `"-1"`, `"UNSTABLE_OFFSET_COMMIT"` or `"not mentioned"`.
+# When the shop's brokers were killed (lesson 00), `fraud-check` had a pending offset of `orders-0`, and no committed one. *Predict*: a client asks for **all** partitions of `fraud-check`, with `requireStable`. What does the answer say about `orders-0`? Write `"-1"`, `"UNSTABLE_OFFSET_COMMIT"` or `"not mentioned"`.
 
 # %%
 # prediction
@@ -311,7 +311,7 @@ course.check("get_offsets", get_offsets)
 #
 # The consumer asks B, with `OffsetForLeaderEpoch`, where epoch 3 ends. B has a list of epochs, each with its first offset: `[(0, 0), (3, 20), (4, 40)]`. Epoch 3 ends where epoch 4 begins, at 40. The committed offset is 45, so the consumer continues at the smaller number, 40.
 #
-# **An epoch ends at the first offset of the next higher epoch in the list**, even if the epoch itself is not in the list: here, epoch 2 ends at the start of epoch 3. The highest epoch ends at the end of the log.
+# **An epoch ends where the next higher epoch of the list begins**: here, epoch 2 ends where epoch 3 begins. This also holds for an epoch that is not in the list. The highest epoch ends at the end of the log.
 #
 # An offset that `kafka-consumer-groups.sh` has set contains no leader epoch, so question 4 is not asked.
 

@@ -53,7 +53,7 @@
 #
 # ## The first member
 #
-# Two consumers join `billing`, and later leave. Each of the 20 rows is a request (or a pause) and its answer. In each row, *now* is followed by the new state of the group, and `log ←` by a record that the coordinator wrote. *Waits* means that the answer comes in a later row. The first three rows:
+# Two consumers join `billing`, and later leave. Each of the 20 rows is a request (or a pause) and its answer. A row has the answer first, then, after *now*, the new state of the group, and after `log ←` a record that the coordinator wrote. *Waits* means that the answer comes in a later row, after `→`. The first three rows:
 
 # %%
 # script
@@ -154,7 +154,7 @@ story[14:20]
 # %% [markdown]
 # ## What is in the log
 #
-# These [group records](../docs/handbook/glossary.md#group-record) of `billing` are from two real brokers. There, `billing-2` left first, and later both came back:
+# These [group records](../docs/handbook/glossary.md#group-record) of `billing` are from two real brokers. These consumers left in the other order, `billing-2` first, and both came back later:
 
 # %%
 # script
@@ -168,7 +168,7 @@ for kafka in ("4.3.1", "3.9.2"):
         print(f"  offset {line.record_offset:>2}   generation {value.generation}   {', '.join(names) or 'no members'}")
 
 # %% [markdown]
-# A group record is written at the end of a rebalance, at the first JoinGroup (generation 0, only in 4.x), when the last member leaves (generation 4), and when a static member is replaced (lesson 07).
+# A group record is written at the end of each rebalance. Three other events write one, too: the first JoinGroup (generation 0, only in 4.x), the leave of the last member (generation 4), and the replacement of a static member (lesson 07).
 
 # %% [markdown]
 # ## Memory and log
@@ -204,7 +204,7 @@ course.compare_brokers(crashes)
 # %% [markdown]
 # ## How long a dead member keeps its partitions
 #
-# A member must send a sign of life within its [*session timeout*](../docs/handbook/glossary.md#session-timeout) (`session.timeout.ms`, 45 seconds by default). These events begin its session anew:
+# A member must send a sign of life within its [*session timeout*](../docs/handbook/glossary.md#session-timeout) (`session.timeout.ms`, 45 seconds by default). After each of these events, the 45 seconds begin again:
 #
 # - its heartbeat, also one that is answered `REBALANCE_IN_PROGRESS`
 # - its commit, if the answer is `NONE`
@@ -235,7 +235,7 @@ with course.fold("leader_is_removed_at", leader_is_removed_at, billing.now_s):
 #
 # A Java consumer sends heartbeats from a separate thread, even if the loop hangs. So the consumer also watches its loop, and leaves the group if the loop does not call `poll` within `max.poll.interval.ms` (5 minutes).
 #
-# A member joins a rebalance only in `poll`, which can be 5 minutes away. So each JoinGroup contains `max.poll.interval.ms`, as the member's [rebalance timeout](../docs/handbook/glossary.md#rebalance-timeout). The coordinator takes the largest rebalance timeout of all members. It waits at most that long for the JoinGroups, and then at most that long for the SyncGroups.
+# A member joins a rebalance only in `poll`, which can be 5 minutes away. So each JoinGroup contains `max.poll.interval.ms`, which the coordinator calls the member's [rebalance timeout](../docs/handbook/glossary.md#rebalance-timeout). The coordinator takes the largest rebalance timeout of all members. It waits at most this time for the JoinGroups, and then once more at most this time for the SyncGroups.
 #
 # With the session timeout, a member has three deadlines:
 #
@@ -401,7 +401,7 @@ course.compare_brokers(ask_after_row_8)[1:]
 # ## For your consumer
 #
 # - Commit in `onPartitionsRevoked`, which runs before the consumer joins again. Auto commit does this, and also in `close()`.
-# - If the coordinator has removed a consumer, the next `poll` calls `onPartitionsLost`. Write this callback, too, without a commit. Otherwise Kafka calls your `onPartitionsRevoked`, whose commit fails, because the consumer is no member any more.
+# - If the coordinator has removed a consumer, the next `poll` calls `onPartitionsLost`. Write this callback, too, without a commit. Without it, Kafka calls your `onPartitionsRevoked` instead, whose commit fails, because the consumer is not a member any more.
 # - With `CooperativeStickyAssignor`, a consumer goes on reading the partitions that it keeps, and a second rebalance moves the others.
 
 # %% [markdown]
@@ -413,7 +413,7 @@ course.compare_brokers(ask_after_row_8)[1:]
 # |---|---|---|---|
 # | A group rebalances all the time. | `grep "Preparing to rebalance group billing" server.log` | The line ends with the reason: `on heartbeat expiration` (a session ended), `LeaveGroup` (next row), or `Adding new member` (a process starts). | Read the log of the member that the line names. Without `server.log`: `kafkagroups timeline PATH --group billing`. |
 # | Why does a member leave? | `grep "has left group" server.log` | `the consumer is being closed`, or `consumer poll timeout has expired`: the consumer's loop is too slow. | For a slow loop, lower `max.poll.records` or raise `max.poll.interval.ms`. |
-# | A group stays in PreparingRebalance. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --members --verbose` | It lists the members and their hosts. If the log of a member lacks the line `(Re-)joining group`, this member has not joined. | Wait at most 5 minutes (the default) for the end of the join phase, which removes this member, or close its process normally. |
+# | A group stays in PreparingRebalance. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --members --verbose` | It lists the members and their hosts. If the log of a member lacks the line `(Re-)joining group`, this member has not joined. | Wait: after at most 5 minutes (the default), the join phase ends, and the coordinator removes this member. Or close its process normally. |
 
 # %% [markdown]
 # <details><summary>In Kafka</summary>

@@ -24,7 +24,7 @@
 #
 # `billing-1` and `billing-2` share the partitions of `orders`. Then `billing-2` hangs, for example in a long pause of its Java process. For 50 seconds it sends nothing, which is longer than its session timeout of 45 seconds, so the coordinator removes it. `billing-1` takes over `orders-2`, and commits what it has read.
 #
-# First predict how it ends. In the output after that, `log ←` is a record that the broker wrote.
+# How does it end?
 
 # %%
 # script
@@ -71,19 +71,19 @@ with course.fold("late_commit", late_commit, silent.steps[1].answers[0]):
 #
 # If the group has no members, such a commit is *simple*: the coordinator stores it without a check of the sender, because there is no member whose offset it could overwrite. If the group does not exist, the coordinator creates it.
 #
-# While the group has members, the coordinator refuses a commit with the generation −1 (check 2 below), because a member may be committing the same partition. So you cannot set an offset while the group has a member.
+# As long as the group has members, the coordinator refuses a commit with the generation −1, because it could overwrite a member's commit. So you cannot set an offset while the group has a member.
 
 # %% [markdown]
 # ## The checks, in order
 #
 # There are two kinds of refusal. The first is about **one offset**: if the partition does not exist, or the client may not read its topic, the broker refuses the offset of this partition and stores the others.
 #
-# The second is about the **whole commit**: unless the commit is simple, the coordinator asks four questions about its sender, and if one answer is no, it stores nothing of the request. (A member sends its member id and its generation, which is 0 or more.)
+# The second is about the **whole commit**. A simple commit is stored without a question. For every other commit, the coordinator asks four questions about the sender, and if one answer is no, it stores nothing of the request. (A member sends its member id and its generation, which is 0 or more.)
 #
 # | check | question | the error, if not | why |
 # |---|---|---|---|
 # | 1 | Does the group exist? | `GROUP_ID_NOT_FOUND` | A group that does not exist has no members. |
-# | 2 | Is the sender a member? | `UNKNOWN_MEMBER_ID` | The sender was removed, or never was a member. An Empty group has no members. |
+# | 2 | Is the sender a member? | `UNKNOWN_MEMBER_ID` | The sender was removed, or never was a member (an Empty group has none). |
 # | 3 | Does the commit have the current generation? | `ILLEGAL_GENERATION` | The sender has missed a rebalance. |
 # | 4 | Is it clear who owns the partitions? | `REBALANCE_IN_PROGRESS` | In CompletingRebalance, the leader of the group has not sent the assignments yet. |
 #
@@ -300,7 +300,7 @@ course.check("copied", copied)
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
 # | A consumer throws `CommitFailedException`. Why was it removed? | `grep "poll timeout has expired" consumer.log` (its own log) | If `grep` finds the text, the consumer's loop was too slow. If not, the process was probably silent. Then `server.log` has the text `has failed, removing it`. | For a slow loop, lower `max.poll.records` or raise `max.poll.interval.ms`. For a silent process, raise `session.timeout.ms`. |
-# | `FENCED_INSTANCE_ID` comes again and again. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group shipping --members --verbose` | CONSUMER-ID is the member id. If the member id changes each time for the same instance id, two processes have this instance id. HOST shows where they run. | Find the second process, for example one with a copied configuration or on an old machine, and stop it. In Kubernetes, scale it down, because a deleted pod starts again. |
+# | `FENCED_INSTANCE_ID` comes again and again. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group shipping --members --verbose` | CONSUMER-ID is the member id. If the member id changes each time for the same instance id, two processes have this instance id. HOST shows where they run. | Find the second process, for example one with a copied configuration or on an old machine, and stop it. If Kubernetes runs it, lower the number of its pods, because a pod that is only deleted starts again. |
 # | `--reset-offsets` fails, because the group must be inactive. | `kafka-consumer-groups.sh --bootstrap-server localhost:9092 --describe --group billing --state` | The group still has members. | Stop all consumers of the group, and wait for one session timeout. If a member does not stop, a Java program can remove it (`Admin.removeMembersFromConsumerGroup`). |
 
 # %% [markdown]

@@ -15,7 +15,7 @@
 # Three things to hold on to:
 #
 # 1. An offset in a transaction is **pending** until its producer's *marker* is in the log.
-# 2. An offset *counts* if it was committed outside of a transaction, or if its marker says so. Of several offsets that count, the last one in the log *wins*: a fetch returns it.
+# 2. An offset *counts* if it was committed outside of a transaction, or if the marker of its transaction commits it. Of several offsets that count, the last one in the log *wins*: a fetch returns it.
 # 3. While an offset is pending, a stable fetch gets `UNSTABLE_OFFSET_COMMIT`. If no marker comes, the consumers of the group stand still.
 
 # %% [markdown]
@@ -87,7 +87,7 @@ for partition, commit in sorted(kg.load(log)["fraud-check"].offsets.items()):
     print(partition, "=", commit.offset)
 
 # %% [markdown]
-# For `payments-1`, record 30 is the last one that counts, so it wins. For `payments-0`, two records count now: record 29, and record 31 outside of the transaction. Record 31 is later in the log, so 25 wins. Only these two records are compared: the marker is later than both, but this does not matter.
+# For `payments-1`, record 30 is the last one that counts, so it wins. For `payments-0`, two records count now: record 29, and record 31 outside of the transaction. Record 31 is later in the log, so 25 wins. Only the places of these two records matter, and not the place of the marker.
 #
 # ## Record by record
 #
@@ -181,7 +181,7 @@ course.check("after_two_markers", after_two_markers)
 # | `AuthorizationException`, `OutOfOrderSequenceException` | A permission is missing, or the producer's records are out of order. | Close the producer and stop. |
 # | another `KafkaException` | This transaction cannot succeed. | Abort it. |
 #
-# After `abortTransaction`, let the consumer `seek` to the committed offsets before the next `poll`, or it skips the payments of the aborted transaction.
+# An abort does not move the consumer back: its position is already behind the payments of the aborted transaction. So after `abortTransaction`, set the position back to the committed offsets (`seek`) before the next `poll`.
 
 # %% [markdown]
 # ## A transaction that hangs
@@ -222,11 +222,11 @@ course.check("which_hangs", which_hangs)
 # %% [markdown]
 # ## Two protections against a late request
 #
-# **Protection 1**: since 3.7, a broker that receives an offset first asks the transaction coordinator: does this producer have an open transaction with offsets in this partition of `__consumer_offsets`? For the late request of 10:00:07, the answer is no, so the broker refuses it.
+# **Protection 1**: since 3.7, a broker asks the transaction coordinator before it stores an offset: does this producer have an open transaction with offsets in this partition of `__consumer_offsets`? For the late request of 10:00:07, the answer is no, so the broker refuses it.
 #
 # This protection has a gap. Suppose that the producer has already begun its **next** transaction, with offsets in this partition. Then the answer is yes: the broker accepts the late request, and its offset becomes part of the wrong transaction.
 #
-# **Protection 2** closes the gap with the producer epoch, which now also rises by 1 at each end of a transaction. In the example, the abort raises it from 0 to 1. The late request still has 0, so it is always refused.
+# **Protection 2** closes the gap with the producer epoch, which now also rises by 1 at each end of a transaction. Take the late request of 10:00:07 again: its transaction had the producer epoch 0, and the abort raised it to 1. The late request still has 0, so it is always refused.
 #
 # Protection 2 needs 4.x brokers, 4.x clients, and the feature `transaction.version` at level 2. New clusters have this level; **after an upgrade, you must set it**: `kafka-features.sh --bootstrap-server localhost:9092 upgrade --feature transaction.version=2` (`describe` prints the level).
 #
@@ -236,7 +236,7 @@ course.check("which_hangs", which_hangs)
 # |---|---|---|
 # | up to 3.6 | is stored, and hangs | becomes part of it |
 # | 4.x with a 4.x client and `transaction.version` at level 2 | is refused | is refused |
-# | 3.7 to 3.9, and every other 4.x | is refused (unless `transaction.partition.verification.enable=false`) | becomes part of it |
+# | 3.7 to 3.9, and 4.x with an older client or a lower level | is refused (unless `transaction.partition.verification.enable=false`) | becomes part of it |
 #
 # </details>
 
@@ -305,7 +305,7 @@ with course.fold("after_the_load", after_the_load, " and ".join(finds_41)):
 # %% [markdown]
 # <details><summary>Why?</summary>
 #
-# Both logs have the same four records. In 4.x, a tombstone deletes committed and pending offsets, so the marker finds nothing. A running 3.9 broker deletes both offsets, too. Only its load differs: in a load, the tombstone deletes only the committed offset 20. Offset 41 stays pending, and then the marker commits it. To repair this, wait until no transaction is open, and delete the offset again.
+# Both logs have the same four records. In 4.x, a tombstone deletes committed and pending offsets, so the marker finds nothing. A running 3.9 broker deletes both offsets, too. Only its load is different: there, the tombstone deletes the committed offset 20, but not the pending 41, which the marker then commits. To repair this, wait until no transaction is open, and delete the offset again.
 #
 # </details>
 #
@@ -350,7 +350,7 @@ with course.fold("after_the_load", after_the_load, " and ".join(finds_41)):
 #
 # | symptom | command | what it means | what is safe to do |
 # |---|---|---|---|
-# | `UNSTABLE_OFFSET_COMMIT` for minutes | `kafkagroups stats PATH` | It prints the producer id of the open transaction, its first record (below: 870) and its groups | First wait for the producer's `transaction.timeout.ms`, 60 seconds by default |
+# | `UNSTABLE_OFFSET_COMMIT` for minutes | `kafkagroups stats PATH` | It prints the producer id of the open transaction, its first record (for example 870) and its groups | First wait for the producer's `transaction.timeout.ms`, 60 seconds by default |
 # | Which application is it? | `kafka-transactions.sh --bootstrap-server localhost:9092 list` | The `transactional.id`, the producer id and the state of each producer | If the state is `Ongoing`, do not abort: the transaction coordinator will end the transaction |
 # | The state is not `Ongoing`, but the error does not end | `kafka-transactions.sh --bootstrap-server localhost:9092 find-hanging --topic __consumer_offsets --partition 9` | It prints the hanging transactions of partition 9, where the group is (lesson 02), or without `--partition`, of the whole topic | Abort only these |
 # | The transaction hangs | `kafka-transactions.sh --bootstrap-server localhost:9092 abort --topic __consumer_offsets --partition 9 --start-offset 870` | It writes an abort marker into this partition only; records in other topics stay as they are | The group goes back to its last committed offset, which `kafkagroups load PATH --group fraud-check` prints |

@@ -146,10 +146,10 @@ course.ExpiryChart()
 # | | **unread** | The group is Stable, and its consumers do not read the topic any more. | at the commit. If it is older than 7 days, the next regular check deletes the offset |
 # | uses `subscribe`, and has stopped | **Empty** | The last member of a classic group has left. | when the group becomes Empty |
 # | uses `assign` | **simple** | The group never had a member. | at the commit |
-# | is no consumer, for example Kafka Connect | **other type** | The group is Stable, and its *protocol type* (`connect`) does not tell the broker what its members read. | not at all: the offset stays |
-# | uses `group.protocol=consumer` | **new protocol** | No member reads the topic, and no record says when the last member left. | at the commit |
+# | is no consumer, for example Kafka Connect | **other type** | Another kind of program, such as Kafka Connect (*protocol type* `connect`), does not tell the broker what its members read. | not at all: the offset stays |
+# | uses `group.protocol=consumer` | **new protocol** | With the new protocol, no record says when the last member left, so only the time of the commit is known. | at the commit |
 #
-# A commit of value version 1 (lesson 01) has an *expire timestamp* of its own. In the four rows with a retention, its offset expires at this time instead. In the other three rows, it stays as well.
+# A commit of value version 1 (lesson 01) has an *expire timestamp* of its own. In the rows *unread*, *Empty*, *simple* and *new protocol*, its offset expires at this time instead. In the other three rows, it stays.
 
 # %% [markdown]
 # ## Exercise: what expires
@@ -208,7 +208,7 @@ course.compare_brokers(set_on_day_6, ("4.3.1", "3.9.2"))[1:]
 #
 # ## A quiet topic, with the new protocol
 #
-# With the new protocol (lesson 13), the week may already be over when the last member leaves. For example, the last order is committed on day 1, and the last member leaves on day 9. (Auto commit is safe, because it commits all positions every 5 seconds.)
+# With the new protocol (lesson 13), the 7 days begin at the commit, so they can be over before the last member leaves. For example, the last order is committed on day 1, and the last member leaves on day 9. (Auto commit is safe, because it commits all positions every 5 seconds.)
 #
 # | row | the offset expires |
 # |---|---|
@@ -280,7 +280,7 @@ course.check("records_of_dashboard", records_of_dashboard)
 #
 # If a newer offset of the same partition is pending (lesson 08), 3.9 deletes an expired offset. In 4.x, the offset stays until the transaction ends.
 #
-# `DeleteGroups` exists since 1.1, and `OffsetDelete` since 2.4. The default retention was one day before 2.0. Before 2.1, each offset had its own expire timestamp, in value version 1. Offsets whose expire timestamp is over are deleted soon after an upgrade to 2.1. `kafkagroups stats` shows whether such records exist.
+# `DeleteGroups` exists since 1.1, and `OffsetDelete` since 2.4. The default retention was one day before 2.0. Before 2.1, each offset had its own expire timestamp, in value version 1. After an upgrade from a release before 2.1, the brokers soon delete each offset whose expire timestamp has passed. `kafkagroups stats` shows whether such records exist.
 #
 # A group record of version 0 or 1 (up to 2.0) does not contain the time at which the group became Empty. After such a record is loaded, the retention begins at the commit.
 #

@@ -122,7 +122,7 @@ for offset, key, value in course.list_offset_map_records(cleaned):
 # | 28 | The second pass keeps the tombstone, because 28 is before 29. The horizon never changes. |
 # | 40 | The third pass removes the tombstone. |
 #
-# So the horizon is the time of the first pass plus `delete.retention.ms`, and the first pass **at or after** the horizon removes the tombstone. On our broker, `delete.retention.ms` was only 2 seconds. We print the horizon of tombstone 323 of `dashboard`, and the time of the pass from the log of the broker:
+# So the horizon is the time of the first pass plus `delete.retention.ms`, and the first pass **at or after** the horizon removes the tombstone. On our broker, `delete.retention.ms` was only 2 seconds. We print the horizon of tombstone 323 of `dashboard`, and the time of the pass, from the broker's log file:
 
 # %%
 server_log = Path(course.find_data("harbour/cleaning/server-lines.txt")).read_text(encoding="utf-8").splitlines()
@@ -148,7 +148,7 @@ course.check("removing_pass", removing_pass)
 # %% [markdown]
 # ## Why a marker stays longest
 #
-# A marker says whether the records of its transaction count, so a load needs the marker as long as the log has one of these records. A pass that removes the last record of a transaction found it at its start, so it keeps the marker. The next pass finds no such record, and the marker's 24 hours begin:
+# A marker says whether the records of its transaction count, so a load needs the marker as long as the log has one of these records. When a pass begins, it looks whether the log still has records of the transaction. If so, the pass keeps the marker, even if it then removes these records. The next pass finds none, and the marker's 24 hours begin:
 #
 # | pass | what the pass finds | what the pass does with the marker |
 # |---|---|---|
@@ -156,7 +156,7 @@ course.check("removing_pass", removing_pass)
 # | 2, at hour 25 | no record of the transaction | It sets the marker's delete horizon: 25 + 24 = 49. |
 # | 3, at hour 50 | the horizon, which has passed | It removes the marker. |
 #
-# The records of an **aborted** transaction never get into the offset map, so they replace nothing, and a pass removes them.
+# A pass removes the records of an **aborted** transaction, because they never count. They do not get into the offset map either, so they replace nothing.
 #
 # The figure makes these three passes over a log. Watch tombstone 4 and marker 7, which ends the transaction of the records 5 and 6. Which pass removes the tombstone, and which one the marker? Then let the active segment begin earlier, or leave the transaction open:
 
@@ -295,7 +295,7 @@ course.check("needs_an_abort", needs_an_abort)
 # | what is large | command | what it means | what is safe to do |
 # |---|---|---|---|
 # | One partition, on all brokers | `kafkagroups stats PATH` | The output names the open transaction and the first offset that cannot be cleaned | If the transaction hangs, abort it as lesson 08 shows. The cleaner then begins by itself |
-# | All partitions of one broker, here broker 2 | On this broker: `grep -i "log cleaner" log-cleaner.log`, or the metric `kafka.log:type=LogCleaner,name=DeadThreadCount` | An error in the log, or a metric above 0: the cleaner thread of this broker is dead | First repair the cause, for example a full disk. Then change the number of cleaner threads, which starts new ones **without a restart**: `kafka-configs.sh --bootstrap-server localhost:9092 --alter --entity-type brokers --entity-name 2 --add-config log.cleaner.threads=2`. The number must differ from the present one (`--describe --all` prints that), and may be at most twice as large |
+# | All partitions of one broker, here broker 2 | On this broker: `grep -i "log cleaner" log-cleaner.log`, or the metric `kafka.log:type=LogCleaner,name=DeadThreadCount` | An error in the log, or a metric above 0: the cleaner thread of this broker is dead | First repair the cause, for example a full disk. Then change the number of cleaner threads, which starts new ones **without a restart**: `kafka-configs.sh --bootstrap-server localhost:9092 --alter --entity-type brokers --entity-name 2 --add-config log.cleaner.threads=2`. Choose another number than now (`--describe --all` prints it), at most twice as large |
 # | One partition, on one broker | On this broker: `log-cleaner.log`, or the metric `kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count` | After an error, the cleaner skips this partition. The log names it, and the error | Only a restart of this broker helps, but first let another broker lead the partition: step 3 of the [runbook](../docs/operator.md#a-cleaner-has-stopped) |
 # | All partitions, on all brokers | `kafkagroups stats PATH` | If `DeadThreadCount` is 0 everywhere, the topic has many keys: look for group names that are new for every run | Give these programs stable names. Their old offsets expire |
 #

@@ -73,7 +73,7 @@ for version, groups in loaded.items():
 #
 # During the load, the consumers go on reading, and repeat their commits and heartbeats until the new leader answers.
 #
-# If only the leadership was moved, the old leader is still alive. It [**unloads**](../docs/handbook/glossary.md#unload) the partition: it forgets the groups, and answers waiting requests with `NOT_COORDINATOR`. It writes nothing, because the log now belongs to the new leader.
+# Sometimes the old leader is still alive, because only the leadership was moved. Then it [**unloads**](../docs/handbook/glossary.md#unload) the partition: it forgets the groups, and answers waiting requests with `NOT_COORDINATOR`. It writes nothing, because the log now belongs to the new leader.
 
 # %% [markdown]
 # ## Record by record
@@ -141,7 +141,7 @@ course.reveal("first_step", first_step, "C")
 #
 # After A, broker 2 takes over partition 9, and the groups of this partition wait for 216 seconds.
 #
-# After B, broker 2 has a new cleaner thread, but its replica of partition 9 is still large when broker 1 stops, so the groups wait as after A. The restart of broker 2 does harm, too: broker 2 is the preferred leader of other partitions. Within five minutes, it leads them again, and has to load its large replicas of them.
+# After B, broker 2 has a new cleaner thread, but its replica of partition 9 is still large when broker 1 stops, so the groups wait as after A. The restart of broker 2 does harm, too: broker 2 is the preferred leader of other partitions. Within five minutes, broker 2 leads these partitions again, and has to load its large replicas.
 #
 # C needs no restart, so no leader changes while broker 2 cleans.
 #
@@ -173,7 +173,7 @@ course.check("seconds_to_load", seconds_to_load)
 # %% [markdown]
 # ## A record that cannot be read
 #
-# A load can also fail. A broker skips a record of an unknown *type*, which belongs to a feature that this broker does not have. But if it skipped a record of a known type, it could answer with an outdated position. So such a record, if the broker cannot read it, stops the load (lesson 01, "What stops a load"), even if a later record has the same key. In this test log, record 4 has value version 9, which no release has:
+# A load can also fail. A broker skips a record of an unknown *type*, which belongs to a feature that this broker does not have. But if it skipped a record of a known type, it could answer with an outdated position. So a record of a known type that the broker cannot read stops the load, even if a later record has the same key (lesson 01). In this test log, record 4 has value version 9, which no release has:
 
 # %%
 print(*course.read_crafted_lines("f-txn-after"), sep="\n")
@@ -207,7 +207,7 @@ course.check("which_log_loads", which_log_loads)
 #
 # The consumers of `billing` and `fraud-check` read nothing. The `server.log` of their broker (4.3.1) has the line `Failed to load metadata from __consumer_offsets-9 … DefaultRecord(offset=45, …, value=0 bytes)`.
 #
-# A faulty program had written record 45. The running coordinator did not notice, because it does not read its log, and it wrote record 46. But since the next restart, each load fails at record 45. Waiting does not help. The cleaner could remove record 45 only after a newer record with the same key. The coordinator would have to write that record, and it writes nothing before it has loaded.
+# A faulty program had written record 45. The running coordinator did not notice, because it does not read its log, and it wrote record 46. But since the next restart, each load fails at record 45. Waiting does not help. The cleaner does not help either: it removes record 45 only after a newer record with the same key. Only the coordinator may write such a record, and it writes nothing before it has loaded.
 #
 # **Step 1: copy the folder**, so that nothing that you try can do harm. Our copy ends with these records:
 
@@ -231,7 +231,7 @@ course.run_command("kafkagroups edit copy/__consumer_offsets-9 --out shorter/__c
 course.run_command("kafkagroups check shorter/__consumer_offsets-9 --kafka 4.3.1", folder)
 
 # %% [markdown]
-# **Step 4: prove it.** The shorter copy loads, but are its answers right? It is now the log of lesson 00, and we know how a broker answered from that log:
+# **Step 4: prove it.** The shorter copy loads, but are its answers right? Without the records 45 and 46, it is the log of lesson 00, and we know how a broker answered from that log:
 
 # %%
 groups = kg.load(folder / "shorter/__consumer_offsets-9")
@@ -278,7 +278,7 @@ with course.fold("classic_answer", classic_answer):
 # | Is a position lost? | no | yes, the new commits overwrite it |
 # | The broker's log has | `Failed to load metadata from …` | `Error loading offsets from …`, the only sign |
 #
-# In the figure, choose *a value of zero bytes* for record 8: no load can read it, and you see both answers.
+# Go back to the figure, and choose *a value of zero bytes* for record 8: no load can read it, and you see both answers.
 #
 # <details><summary>Rare cases and other versions</summary>
 #
@@ -331,7 +331,7 @@ with course.fold("classic_answer", classic_answer):
 # |---|---|---|---|
 # | `Failed to load metadata` (4.x) | `kafkagroups check PATH --kafka 4.3.1` | `check` names the record, the groups and the remedy. No position is lost | The [runbook](../docs/operator.md#1-a-partition-does-not-load) |
 # | `Error loading offsets` (3.9) | `kafkagroups check PATH --kafka 3.9.2` | The consumers of this partition's groups commit wrong positions | **Stop these consumers** at once. Then follow the [runbook](../docs/operator.md#1-a-partition-does-not-load) |
-# | Clients log `coordinator is loading` | `grep "Finished loading" server.log` on the new leaders (`kafka-topics.sh --describe`) | The lines name the loaded partitions. The others are still loading | Wait: a restart would begin the load again |
+# | Clients log `coordinator is loading` | `grep "Finished loading" server.log` on the new leaders (`kafka-topics.sh --describe`) | The lines name the loaded partitions. The others are still loading | Wait: a restart would begin the load again. If the load lasts for minutes, and another replica is short, let that one lead ([runbook](../docs/operator.md#a-cleaner-has-stopped)) |
 # | Clients log `not the correct coordinator` for minutes | Metric `num-partitions` of `group-coordinator-metrics`, `state=failed` (4.x) | A metric above 0: a load has failed | The first row |
 # | A broker must be restarted | `kafka-log-dirs.sh` (lesson 10) | If **another** broker has large replicas, groups would wait for its load | First the [runbook](../docs/operator.md#a-cleaner-has-stopped), then the restart |
 #

@@ -12,7 +12,7 @@
 # ![A broker loads three partitions in turn, one program loads whole partitions in parallel, and a third one, which is slower, loads parts and merges the results.](pictures/12.svg)
 
 # %% [markdown]
-# Not only brokers load `__consumer_offsets`. A monitor, an audit, or a test of the next failover is a program that reads the same logs, often those of many clusters. This lesson is for people who write or run such a program; for others, the first table is enough. Does the program need one process, all processor cores of a machine, or Apache Spark, which runs a job on many machines?
+# Not only brokers load `__consumer_offsets`. Other programs read the same logs, too, often those of many clusters: for example a monitor, or a test of the next failover. This lesson is for people who write or run such a program; for others, the first table is enough. Does the program need one process, all processor cores of a machine, or Apache Spark, which runs a job on many machines?
 #
 # ## When one process is enough
 #
@@ -50,7 +50,7 @@ print(f"    partition {largest}: {records[largest]:>9,} records, {records[larges
 #
 # Can a program be faster? We compare a broker with three programs that read the same **million** records in one process:
 #
-# - A loop in Python changes a dictionary for each line of the log, as `replay` of lesson 11 does. The loop is slow, so we time it on one small partition, and scale its time up to a million records.
+# - A loop in Python changes a dictionary for each line of the log, as `replay` of lesson 11 does. The loop is slow, so we measure it with one small partition, and calculate its time for a million records.
 # - `kg.load` follows the rules of a broker, in compiled code if that is installed (the *native engine*).
 # - Kafka's dump tool only prints the records.
 
@@ -136,7 +136,7 @@ course.reveal("times_faster", times_faster, round(total / records[largest]))
 # %% [markdown]
 # ## Why nobody divides a partition
 #
-# Could two cores share the largest partition, if one reads the first half of its log and the other one the second half? The loop of "One process" begins with an empty memory. For each record, a function (`apply_line`) takes the memory and the record, and returns the new memory. Each step needs the result of the step before, which is called a [*fold*](../docs/handbook/glossary.md#fold). We divide the log of `mailer`, a group that committed and was deleted:
+# Could two cores share the largest partition, if one reads the first half of its log and the other one the second half? The loop of "One process" begins with an empty memory. For each record, a function (`apply_line`) takes the memory and the record, and returns the new memory. A computation of this kind, in which each step needs the result of the step before, is called a [*fold*](../docs/handbook/glossary.md#fold). We divide the log of `mailer`, a group that committed and was deleted:
 
 # %%
 mailer = course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets-12"))
@@ -170,7 +170,7 @@ course.reveal("offsets_of_mailer", offsets_of_mailer, len(first | second))
 # - the position of each line, because the later line of a key wins
 # - its pending offsets, because their marker may be in a later part
 #
-# This costs more than it saves. We divided a log with ten million records into 13 parts. Each part keeps one line for each of its keys, and has nearly all keys. So one process had to merge nearly seven million lines, and everything together took **nearly five times as long** as reading the log in one piece. The **largest partition is the limit**, also for many machines.
+# This costs more than it saves. We divided a log with ten million records into 13 parts. Nearly every key occurs in each of the 13 parts, so each part keeps a line for nearly every key. So one process had to merge nearly seven million lines, and everything together took **nearly five times as long** as reading the log in one piece. The **largest partition is the limit**, also for many machines.
 
 # %% [markdown]
 # ## What Spark adds

@@ -104,7 +104,7 @@ course.print_protocol_lines(loyalty, "loyalty", last_offset=4)
 #
 # ## Three epochs
 #
-# Three of these records have a number that only rises, an [*epoch*](../docs/handbook/glossary.md#epoch). All three are 2: 4.3 creates a group with epoch 1, and the first member was a change.
+# Three of these records have a number that only rises, an [*epoch*](../docs/handbook/glossary.md#epoch). All three are 2: Kafka 4.3 creates a group with epoch 1, and its first member raised it to 2.
 #
 # | epoch | here in | what it is | when it rises |
 # |---|---|---|---|
@@ -112,7 +112,7 @@ course.print_protocol_lines(loyalty, "loyalty", last_offset=4)
 # | [**assignment epoch**](../docs/handbook/glossary.md#assignment-epoch) | record 3 | the newest change for which the coordinator has planned who reads what | when the plan is complete |
 # | [**member epoch**](../docs/handbook/glossary.md#member-epoch), one for each member | record 4 | the newest change for which this member has **nothing left to give back** | when the member has given back what it must, or at once if there is nothing |
 #
-# The next change, number 3, will reach them in this order. So always: **group epoch ≥ assignment epoch ≥ every member epoch**. A member that is behind the assignment epoch must still give partitions back, or send its next heartbeat.
+# At the next change, first the group epoch becomes 3, then the assignment epoch, and then the member epochs. So always: **group epoch ≥ assignment epoch ≥ every member epoch**. A member epoch can be below the assignment epoch for two reasons: the member still has to give partitions back, or its next heartbeat has not come yet.
 
 # %% [markdown]
 # ## A second member joins
@@ -143,7 +143,7 @@ with course.fold("partitions_of_loyalty_2", partitions_of_loyalty_2, len(sixth.a
 #
 # ## Revoke first, then assign
 #
-# So `loyalty-1` must give `orders-2` back. Three heartbeats caused these records (14 repeats 13):
+# So `loyalty-1` must give `orders-2` back. Three heartbeats caused these records (record 14 has the same content as 13):
 
 # %%
 course.print_protocol_lines(loyalty, "loyalty", first_offset=15, last_offset=17)
@@ -286,7 +286,7 @@ course.check("waits_for", waits_for)
 #
 # While a service changes to the new protocol, one consumer group has members of both protocols. In the group `up` (on 4.4.0), `classic-a` had the three partitions of `orders`, and `classic-b` those of `clicks`. Then `consumer-c` joined with the new protocol.
 #
-# A classic member gives a partition back by two JoinGroups: the answer to the first one tells the member what to revoke, and with the second one, the member reports that it has done so. Each JoinGroup wrote a pair of records, such as 24 and 25. (The records 21 to 23 change no assignment.)
+# A classic member needs two JoinGroups to give a partition back: the answer to the first says what to revoke, and the second says that it is done. Each JoinGroup wrote a pair of records, such as 24 and 25. (The records 21 to 23 change no assignment.)
 
 # %%
 up = course.find_data("new_protocols/4.4.0-migration/__consumer_offsets-3")
@@ -315,7 +315,7 @@ course.check("after_record_29", after_record_29)
 # %% [markdown]
 # ## How a group ends
 #
-# A broker deletes the parts of a group by tombstones. When a member leaves, it writes those of its current assignment, its target and the member, in this order. When an administrator deletes the group, the assignment epoch goes before the group epoch.
+# A broker deletes the parts of a group by tombstones. When a member leaves, the broker writes three tombstones, in this order: of the member's current assignment, of its target, and of the member itself. When an administrator deletes the group, the assignment epoch goes before the group epoch.
 #
 # <details><summary>Why the order matters</summary>
 #

@@ -24,7 +24,7 @@
 #
 # `course.open_incident(…)` writes a new log into a folder next to this notebook, and shows what people saw. You look for the cause with [commands](../docs/handbook/cheat-sheet.md), in a terminal in that folder or with `course.run_command(…)`. There are three hints for each question (`course.hint("NAME", 1)` to `3`: the first is about the whole incident) and a worked solution, in which `$BROKER` is a broker's address, for example `kafka-1:9092`.
 #
-# *Missing in this folder* is normal: the copy has no other partitions.
+# Many outputs end with *Missing in this folder*: that is normal, because an incident has a copy of only some partitions.
 #
 # | complaint | first command | lesson | possible on 4.x |
 # |---|---|---|---|
@@ -122,7 +122,7 @@ course.run_command(
 course.run_command("kafkagroups load .", folder)
 
 # %% [markdown]
-# **Look at the first line**: the next broker must read 25,976 records. How many are live? These groups never had members (epoch 0), so they have no group record. Each live record is an offset: add up the column *offsets*.
+# **Look at the first line**: the next broker must read 25,976 records. How many are live? These groups never had members (*epoch* is 0), so they have no group record. Each live record is an offset: add up the column *offsets*.
 
 # %%
 # exercise: growing_live_records
@@ -306,15 +306,17 @@ course.check("monday_kept", monday_kept)
 # %% [markdown]
 # ## Incident 4: the monitor goes dark
 #
-# The log is right, but a program does not know one kind of its records. If the broker was not 4.3.1, add `--kafka VERSION`, because releases read a log differently.
-#
-# Begin with `stats --by type` (remove the `#`). For *since when*, it has the *first record* of each value version, and in its last table *from offset*, where a newer release began to write. For *which group*, `dump PARTITION --since-time TIME` prints each record with its version, such as `v3`.
+# The log is right, but a program does not know one kind of its records. If the broker was not 4.3.1, add `--kafka VERSION`, because releases read a log differently. Begin with `stats --by type`: remove the `#`, and run the cell. Below it stand your questions, and where to look.
 
 # %%
 folder = course.open_incident("dark_monitor")
 
 # %%
 # course.run_command("kafkagroups stats . --kafka 4.1.0 --by type", folder)
+
+# %% [markdown]
+# - **Since when?** The column *first record* has the first record of each value version. In the last table, *from offset* says at which record a newer release began to write.
+# - **Which group?** `dump PARTITION --since-time TIME` prints each record with its version, such as `v3`.
 
 # %%
 # exercise: dark_first_offset, dark_second_start, dark_readable_group, dark_length
@@ -336,13 +338,18 @@ course.check("dark_length", dark_length)
 # %% [markdown]
 # ## Incident 5: 20 GB of parse errors a night
 #
-# Lesson 03 shows why such a program fails. Begin with `stats --by writer`: in the second table, a row is a group and a kind of commit. `t` means "in transactions", and *first* says since when. The line *Markers* counts their markers. For a single record, `explain --group GROUP --since-time TIME` has its marker in *by*.
+# Lesson 03 shows why such a program fails. Begin with `stats --by writer`.
 
 # %%
 folder = course.open_incident("parse_errors")
 
 # %%
 # course.run_command("kafkagroups stats . --by writer", folder)
+
+# %% [markdown]
+# - **Which group, and since when?** In the second table, a row is a group and a kind of commit. `t` means *in transactions*, and the column *first* says since when.
+# - **How many markers?** The line *Markers* counts them.
+# - **Which marker?** `explain --group GROUP --since-time TIME` prints records of a group. For a record in a transaction, the column *by* names the marker.
 
 # %%
 # exercise: parse_first_offset, parse_group, parse_unreadable, parse_second_message
@@ -364,13 +371,17 @@ course.check("parse_second_message", parse_second_message)
 # %% [markdown]
 # ## Incident 6: a lag alarm for a group that does not exist
 #
-# Begin with `load`, whose first table has the groups of the broker. For *which groups are gone*, compare it with the second table of `stats`. For *how*, `dump . --tombstones` prints the keys of the tombstones, and `timeline --group GROUP` the generations.
+# A broker and a monitor disagree about which groups exist. Begin with the answer of the broker, `load`.
 
 # %%
 folder = course.open_incident("lag_of_the_dead")
 
 # %%
 # course.run_command("kafkagroups load . --kafka 3.9.2", folder)
+
+# %% [markdown]
+# - **Which groups are gone?** The first table of `load` has the groups of the broker. Compare it with the second table of `stats`.
+# - **How were they deleted?** `dump . --tombstones` prints the keys of the tombstones, and `timeline --group GROUP` the generations.
 
 # %%
 # exercise: dead_group, dead_group_tombstones, dead_generation
@@ -390,13 +401,18 @@ course.check("dead_generation", dead_generation)
 # %% [markdown]
 # ## Incident 7: offsets are gone after the upgrade
 #
-# Here, offsets are gone before the retention was over. Begin with `stats --by type`: the rows *tombstone* say when the deletions began. For *which offsets*, use `diff` as in incident 3. For *why*, `load --until-time TIME` has a column *expire time*, and `timeline --retention 7d` shows which deletions were expiries.
+# Here, offsets are gone before the retention was over. Begin with `stats --by type`.
 
 # %%
 folder = course.open_incident("after_the_upgrade")
 
 # %%
 # course.run_command("kafkagroups stats . --kafka 2.8.2 --by type", folder)
+
+# %% [markdown]
+# - **When?** The rows *tombstone* say when the deletions began.
+# - **Which offsets?** `diff` between two moments shows them, as in incident 3.
+# - **Why?** `load --until-time TIME` has a column *expire time*. `timeline --group GROUP --retention 7d` says which deletions were expiries.
 
 # %%
 # exercise: upgrade_lost_groups, upgrade_version, upgrade_expiry, upgrade_kept_group
@@ -435,13 +451,18 @@ course.run_command("kafkagroups timeline . --group fraud-check", shop)
 # %% [markdown]
 # ## Incident 8: process B waits for stable offsets
 #
-# Begin with `stats`: in the third table, a row is an open transaction, and in the last one, *because of* names the one that stops the cleaner. For *which offsets*, look for `pending` in `explain`. The complaint says who would end each transaction. `edit --marker` ends one in a copy.
+# Which transactions are open, and who would end each of them? Begin with `stats`.
 
 # %%
 folder = course.open_incident("endless_unstable")
 
 # %%
 # course.run_command("kafkagroups stats . --kafka 3.9.2", folder)
+
+# %% [markdown]
+# - **Which transaction stops the cleaner?** In the third table, a row is an open transaction. In the last table, *because of* names the one that stops the cleaner.
+# - **Which offsets wait?** Look for `pending` in `explain --group GROUP`.
+# - **Who would end a transaction?** The complaint says so. To try an end, `edit --marker` writes it into a copy.
 
 # %%
 # exercise: unstable_producer, unstable_aborts, unstable_segments, unstable_offset_after
@@ -463,13 +484,18 @@ course.check("unstable_offset_after", unstable_offset_after)
 # %% [markdown]
 # ## Incident 9: two offsets go back after a failover
 #
-# A running broker and one that loads the same log may disagree. Begin with `explain`, for one of the two partitions at a time: *producer* is empty for a commit outside of a transaction. For *who answers what*, `diff . --coordinators` compares a load of both coordinators, but only the complaint tells what the running broker answered. The second hint of question 4 has its command.
+# A running broker and one that loads the same log may disagree. Begin with `explain`, for one of the two partitions at a time.
 
 # %%
 folder = course.open_incident("offset_goes_back")
 
 # %%
 # course.run_command("kafkagroups explain . --kafka 3.9.2 --group loyalty-ledger --topic receipts --partition 1", folder)
+
+# %% [markdown]
+# - **Who wrote an offset?** The column *producer* is empty for a commit outside of a transaction.
+# - **Who answers what?** `diff . --coordinators` compares a load of both group coordinators. Only the complaint says what the running broker answered.
+# - **What would a pass of the cleaner change?** You need one more command: the second hint of this question shows it.
 
 # %%
 # exercise: back_race, back_before, back_record, back_cleaned
@@ -491,7 +517,7 @@ course.check("back_cleaned", back_cleaned)
 # %% [markdown]
 # ## Incident 10: the cluster does not come up
 #
-# Plan an hour. Begin with `check`: a finding names a partition, what is wrong there, and the groups. For *which position is right*, the first table of `stats` has a row for each offset of a group that is in two partitions. For *what not to rescue*, look for `pending` in `explain`. A broker cuts the log at a damaged batch; `load --past-damage` also reads what follows.
+# Plan an hour: four things are wrong. Begin with `check` and `stats`.
 
 # %%
 folder = course.open_incident("dead_cluster")
@@ -499,6 +525,12 @@ folder = course.open_incident("dead_cluster")
 # %%
 # course.run_command("kafkagroups check . --kafka 4.0.1", folder)
 # course.run_command("kafkagroups stats . --kafka 4.0.1 --top 11", folder)
+
+# %% [markdown]
+# - **What does not load?** A finding of `check` names a partition, what is wrong there, and the groups.
+# - **Which position is right?** The first table of `stats` has a row for each offset of a group that is in two partitions.
+# - **What must not be rescued?** An offset whose transaction never ended: `explain` marks it as `pending`.
+# - **What comes after a damage?** A broker cuts the log there; `load --past-damage` also reads what follows.
 
 # %%
 # exercise: cluster_second_record, cluster_right_offset, cluster_pending, cluster_cut_group
@@ -547,8 +579,8 @@ course.check("cluster_cut_group", cluster_cut_group)
 #
 # Check two kinds of groups in the plan:
 #
-# - Groups of the partitions that `check` names: is each one in the plan, with its newest offsets? If not, delete `plan.json`, and make it again with `--kafka 3.9.2` (this release skips the two bad records, whose types it does not know) and `--past-damage`.
-# - Groups in two partitions: which position comes after the last record that the group has processed? With `--kafka 3.9.2`, the plan takes the one in the old partition. Where the one in the new partition is right, write it into `offsets`, for example `{"offset": 603}`.
+# - Groups of the partitions that `check` names: is each one in the plan, with its newest offsets? If not, delete `plan.json`, and make it again with `--kafka 3.9.2 --past-damage`. Release 3.9.2 does not know the types of the two bad records, so it skips them, and `--past-damage` reads what follows the damage.
+# - Groups in two partitions: which position comes after the last record that the group has processed? A plan with `--kafka 3.9.2` has the position from the old partition. Where the new partition has the right one, write it into `offsets`, for example `{"offset": 603}`.
 
 # %% [markdown]
 # The next cell starts a new broker (Kafka 4.3.1), applies your plan, and asks for each offset. Without Java, it compares your plan with the recorded answers of a real broker.

@@ -103,6 +103,8 @@ def test_the_page_marks_what_differs_without_colours_of_its_own_theme():
     assert len(re.findall(r'<tr class="differs">', page)) == 1 and page.count("◀ differs") == 1
     assert "color: inherit" in page and "max-width" in page
     assert [page.count(f'data-kafka="Kafka {name}"') for name in ("4.3.1", "3.9.2", "4.3.1 and 3.9.2")] == [1, 1, 3]
+    same = course.compare_brokers(lambda broker: ("a step", "an answer"))._repr_html_()
+    assert re.findall('scope="col">([^<]+)', same) == ["step", "Kafka 4.3.1 and 3.9.2"], "nothing differs"
     hostile = course.compare_brokers(lambda broker: ("<b>", "<script>"))._repr_html_()
     assert "<script>" not in hostile and "&lt;script&gt;" in hostile
 

@@ -247,6 +247,25 @@ def test_groups_that_were_deleted_together_are_named_also_if_they_are_back_soon(
     assert "or its offsets expired, if the broker's retention time is shorter; with it" in deleted
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_member_that_auto_offset_reset_has_placed_ahead_skips(engine, incidents):
+    """A position that no record has confirmed has no leader epoch (SubscriptionState.FetchPosition, clients 4.3.1)."""
+    findings = kg.stats(incidents / "placed", kafka="4.3.1", engine=engine).findings
+    (found,) = (each for each in findings if each.kind == "skipped_records")
+    assert (found.group, found.offset) == ("telemetry-ingest", 384)
+    assert "telemetry-1: 325 -> 1083, ahead by 758; set by a member; no leader epoch" in found.what
+
+
+def test_an_invisible_character_in_a_group_id_is_printed_and_asked_for(incidents, run):
+    """The group with the right id had expired, so `look_alike_groups` does not tell (test_look_alikes.py)."""
+    _, out, _ = run("stats", incidents / "alike", "--kafka", "4.4.0")
+    assert [line.split()[0] for line in out.splitlines() if line.startswith("billing-svc")] == [
+        *("billing-svc\\u200b", "billing-svc-dunning", "billing-svc")
+    ]
+    _, out, _ = run("timeline", incidents / "alike", "--kafka", "4.4.0", "--group", "billing-svc\\u200b")
+    assert "Write \\u… in the id as the character itself" in " ".join(out.split()), "the shell passes a backslash"
+
+
 def test_a_new_owner_that_commits_less_has_read_again(incidents):
     """The pod seeks back at each assignment, so its first commit is below the one of the owner before."""
     positions = kg.explain(incidents / "seeks", "pricing-engine", kafka="4.4.0").rewound

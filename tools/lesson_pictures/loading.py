@@ -12,11 +12,11 @@ EFFECTS = (
     ("11: billing orders-0 = 11", "replace", Tone.LIVE),
     ("23: fraud-check payments-0 = 10", "wait", Tone.WAIT),
     ("25: its transaction commits", "count", Tone.LIVE),
-    (" …  deleted", "remove", Tone.DEAD),
+    (" …  other keys, deleted", "remove", Tone.DEAD),
 )
 """Records of the log, and what each one does to the memory of the coordinator."""
 
-MEMORY = (("billing", "orders-0", "50"), ("billing", "orders-1", "51"), ("fraud-check", "payments-0", "25"))
+MEMORY = (("billing", "orders-0", "11"), ("fraud-check", "payments-0", "10"))
 """What the next coordinator has at the end: group, partition, offset."""
 
 
@@ -38,12 +38,12 @@ def draw_load() -> Picture:
         Label("load words", 56, y + 28, "from the first record to the last", size=LARGE),
         *draw_memory(y + 42),
     ]
-    return Picture("A log, and the memory of the next coordinator", y + 166, tuple(marks))
+    return Picture("A log, and the memory of the next coordinator", y + 141, tuple(marks))
 
 
 def draw_memory(y: float) -> Iterator[Mark]:
     """Yield the box with the memory of the next coordinator."""
-    yield Box("memory", MARGIN, y, RIGHT - MARGIN, 116, tone=Tone.LIVE)
+    yield Box("memory", MARGIN, y, RIGHT - MARGIN, 91, tone=Tone.LIVE)
     yield Label("memory name", 18, y + 26, "memory of the next coordinator", size=LARGE, is_bold=True)
     yield Label("answer words", RIGHT - 10, y + 26, "then it answers", "end", size=LARGE)
     shown = ""

@@ -267,13 +267,18 @@ LOW_CONTRASTS = """() => {
             const box = rectangle.getBoundingClientRect();
             const isBelow = rectangle.compareDocumentPosition(mark) & Node.DOCUMENT_POSITION_FOLLOWING;
             if (!isBelow || x < box.left || x > box.right || y < box.top || y > box.bottom) return below;
-            const { fill, fillOpacity } = getComputedStyle(rectangle);
+            const { fill, fillOpacity, opacity } = getComputedStyle(rectangle);
             const [red, green, blue, alpha] = parse(fill);
-            return mix([red, green, blue, alpha * fillOpacity], below);
+            return mix([red, green, blue, alpha * fillOpacity * opacity], below);
         }, page.slice(0, 3));
     };
+    const isLow = (mark, name, least) => {
+        const behind = findBackground(mark);
+        const { opacity } = getComputedStyle(mark.closest('g[data-key]'));
+        return compare(mix([...parse(getComputedStyle(mark)[name]).slice(0, 3), opacity], behind), behind) < least;
+    };
     const list = (selector, name, least) => [...document.querySelectorAll(`.kg-figure svg ${selector}`)]
-        .filter((mark) => compare(parse(getComputedStyle(mark)[name]).slice(0, 3), findBackground(mark)) < least)
+        .filter((mark) => isLow(mark, name, least))
         .map((mark) => mark.closest('g[data-key]').dataset.key);
     const parts = [...list('.kg-tone-muted > line', 'stroke', 3), ...list('.kg-solid > rect', 'fill', 3)];
     return [...list('text', 'fill', 4.5), ...parts];

@@ -169,7 +169,7 @@ def test_a_leader_epoch_goes_unnoticed_and_a_length_does_not():
     assert list_results(segment().text(numbers[15], RECOVERED)) == ["kept ✓"] * 3 + ["kept broken"] + ["kept ✓"] * 9
     assert list_results(segment().text(numbers[7], RECOVERED))[3] == "now offset 2"
     for noticed in (11, 16, 20):
-        expected = ["fits ✓"] * 3 + ["wrong ✗"] + ["unchecked"] * 9
+        expected = ["fits ✓"] * 3 + ["wrong ✗"] + ["not read"] * 9
         assert list_results(segment().text(numbers[noticed], CHECKED)) == expected
 
 

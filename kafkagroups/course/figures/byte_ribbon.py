@@ -117,7 +117,7 @@ def _place_block(span: Span, x: float, y: float, shown: int) -> Place:
     place = Place(span, x, y, 0, shown)
     hex_text = "00 " * min(shown, span.end - span.start) + "…" * place.is_cut
     # Of a long value, its block shows what fits.
-    count = span.text.rpartition(", ")[2] + " − 1 = 0" * span.meaning.endswith("plus 1")
+    count = span.text.rpartition(", ")[2] + " − 1 = 00" * span.meaning.endswith("plus 1")
     texts = (hex_text.strip(), _find_label(span), count if find_kind(span) == "count" else "")
     return replace(place, width=max(measure_text(text, _SIZE) for text in texts) + 7)
 

@@ -79,7 +79,7 @@ class Compaction(Figure):
         folder = make_scratch_folder()
         endings = ("committed by record 7", "still open")
         controls = (
-            Control("pass", "step", _STEPS, initial=2),
+            Control("pass", "step", _STEPS, initial=1),
             Control("active", "the active segment begins at", tuple(map(str, _ACTIVE_STARTS)), is_sequence=False),
             Control("transaction", "the transaction of records 5 and 6 is", endings, is_sequence=False),
         )
@@ -134,15 +134,14 @@ def _draw(step: int, passes: list[CleanerPass], active_start: int, is_open: bool
             verdicts += _draw_verdicts(row, entries, results, words, each.end_offset, is_faded=row < step - 1)
             if row == step - 1:
                 verdicts.append(_draw_head(row, each.end_offset))
-            name = "" if row == step - 1 else f"{_STEPS[row + 1]}, "
-            text += [f"{name}record {offset} ({_name_entry(entries[offset])}): {words[offset]}" for offset in present]
+                text += [f"record {offset} ({_name_entry(entries[offset])}): {words[offset]}" for offset in present]
         for offset in present:
             record = _draw_record(min(row, step), row, offset, entries[offset])
             style: dict[str, Any] = {"delay": _find_delay(offset, passes[row - 1].end_offset)}
             if row < step - 1:
                 style = {"is_faint": True}
             elif row < step and results[offset] == "value kept":
-                style = {"tone": Tone.LIVE, "delay": -_SECONDS_OF_A_MOVE}
+                style = {"tone": Tone.LIVE, "delay": -_SECONDS_OF_A_PASS}  # The newest ones first.
             elif row < step and _RESULTS[results[offset]].headline:
                 style = {"tone": Tone.NEW}
             marks.append(replace(record, **style))
@@ -220,21 +219,22 @@ def _find_delay(offset: int, end: int) -> float:
 
 
 def _draw_frame(active_start: int, step: int) -> Iterator[Mark]:
-    yield Box("band", 2, _find_top(max(step - 1, 0)) - 29, WIDTH - 4, 84, tone=Tone.MUTED)
+    yield Box("band", 2, _find_top(max(step - 1, 0)) - 29, WIDTH - 4, 90, tone=Tone.MUTED)
     yield Label("active words", _RIGHT, 12, "active segment", "end", Tone.MUTED, 11)
     yield Arrow("active", _find_left(active_start), 18, _RIGHT, 18, has_head=False)
     for offset in range(0, len(_LOG), 2):
         x = _find_left(offset) + _CELL_WIDTH / 2
         yield Label(f"offset {offset}", x, 32, str(offset), "middle", Tone.MUTED, 11)
-    for row in range(max(step - 1, 0), step + 1):
+    for row in range(max(step - 1, 0), len(_STEPS)):
         middle = _find_top(row) + _CELL_HEIGHT / 2
-        yield Arrow(f"tape {row}", _LEFT, middle, _RIGHT, middle, Tone.MUTED, has_head=False)
+        style: dict[str, Any] = {"has_head": False, "is_faint": row > step}
+        yield Arrow(f"tape {row}", _LEFT, middle, _RIGHT, middle, Tone.MUTED, **style)
 
 
 def _draw_titles(rows: list[list[int]]) -> Iterator[Mark]:
-    for row, (step, present) in enumerate(zip(_STEPS, rows, strict=False)):
-        words = f"{'after ' * bool(row)}{step} · {_count(present)}"
-        style: dict[str, Any] = {"is_bold": True, "is_faint": row < len(rows) - 2}
+    for row, step in enumerate(_STEPS):
+        words = "after " * bool(row) + step + "".join(f" · {_count(present)}" for present in rows[row : row + 1])
+        style: dict[str, Any] = {"is_bold": row < len(rows), "is_faint": not -2 <= row - len(rows) < 0}
         delay = _SECONDS_OF_A_PASS * bool(row)
         yield Label(f"title {row}", _LEFT + 6, _find_top(row) - 13, words, delay=delay, **style)
 
@@ -270,11 +270,10 @@ def _draw_verdicts(
     for word, run in groupby(results, words.__getitem__):
         offsets = list(run)
         result = results[offsets[0]]
-        # The reader knows the rest of a finished row.
-        if result != "value gone" and not (is_faded and result in ("value kept", "unchanged")):
+        if result != "value gone" and not is_faded:
             x = (_find_left(offsets[0]) + _find_left(offsets[-1]) + _CELL_WIDTH) / 2
             delay = _find_delay(offsets[0], end) - _SECONDS_OF_A_MOVE
-            style: dict[str, Any] = {"tone": _RESULTS[result].tone, "delay": delay, "is_faint": is_faded}
+            style: dict[str, Any] = {"tone": _RESULTS[result].tone, "delay": delay}
             yield Label(f"result {row} {offsets[0]}", x, _find_top(row) + 40, word, "middle", size=11, **style)
         for offset in offsets if result.endswith("gone") else ():
             box = _draw_record(row, row, offset, log[offset])

@@ -144,7 +144,7 @@ def _draw_tape(titles: list[str], count: int, record_type: int, shape: _Shape) -
         if title == titles[-1]:
             yield Label("words", 54, 14, f"record {offset}: {words}", tone=tone, keeps_width=True, delay=-1)
             name = words.rpartition(" ")[2]
-            frame = (_find_left(len(partitions)) + 1, _FREE_TOP + 28 * (record_type == 6) + 5, 18, 16)
+            frame = (_find_left(len(partitions)) - 6, _FREE_TOP + 28 * (record_type == 6) + 5, 18, 16)
             if name in members:
                 frame = (70, _MEMBER_TOP + members.index(name) * _MEMBER_HEIGHT + 4, 18, 16)
             yield Box(f"news {offset}", *frame, (offset,), tone, 11, origin=f"record {offset}", delay=-0.6)
@@ -193,7 +193,8 @@ def _draw(state: _State, before: _State, line: str, caption: str, shape: _Shape)
             x, end = (_find_token(each, epochs) + _TOKEN_SIZE / 2 for each in (epoch, state.group_epoch))
             marks.append(Box(f"gap {name}", x, top + 8, end - x, 10, tone=Tone.WAIT, delay=_DELAY))
             for each in state.members[name].revoking[:1]:
-                marks.append(Label(f"held {name}", WIDTH - 4, top + 37, f"held back by {each}", "end", Tone.WAIT, 11))
+                place = (WIDTH - 146, top + 27, 142, 15)
+                marks.append(Box(f"held {name}", *place, (f"held back by {each}",), Tone.WAIT, 11, delay=_DELAY))
         if epoch != old_epoch:
             tone = Tone.NEW
             was = (_find_token(old_epoch, epochs), top, _TOKEN_SIZE, _TOKEN_SIZE, (str(old_epoch),), Tone.MUTED, 14)

@@ -242,7 +242,8 @@ def _draw_offset(row: str, today: int, deletion_day: int | None, case: _Case) ->
         yield _draw_bar(row, "offset", start, deletion_day, hue=_HUES[clock], tone=Tone.ERROR, is_gone=True)
         words = f"✗ deleted on day {deletion_day}"
         yield replace(_draw_words(row, words, Tone.ERROR), key=f"{row} deletion", is_bold=True)
-        x = _find_x(deletion_day) + 4
+        is_second = row == "Kafka 2.4+" and len({*case.deletion_days}) == 1
+        x = _find_x(deletion_day) + 4 + 6 * is_second  # The arrows of one day stand next to each other.
         yield Arrow(f"{row} end", x, _ROW_TOPS[clock] + _BAR_HEIGHT, x, _ROW_TOPS[row], Tone.ERROR)
 
 

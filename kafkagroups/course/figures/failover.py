@@ -9,7 +9,7 @@ from typing import Any
 from kafkagroups.coordinator import Errors, GroupCoordinator, TopicPartition
 from kafkagroups.course.broker import start_broker
 from kafkagroups.course.figures.figure import Content, Control, Figure, squeeze_right
-from kafkagroups.course.figures.marks import Arrow, Box, Label, Line, Mark, Scene, Tone
+from kafkagroups.course.figures.marks import WIDTH, Arrow, Box, Label, Line, Mark, Scene, Tone
 from kafkagroups.course.lesson_folders import find_data
 
 _COLUMN_WIDTH = 176
@@ -122,7 +122,8 @@ def _draw(phase: str, sizes: list[int], asked: int, group: str, answer: str) -> 
     lost = states[asked] == "dead"
     after = 0.2 * (phase == "broker 2 has loaded")
     marks += [
-        Label("client title", _COLUMN_LEFTS[0], 240, "the client is told", is_bold=True, keeps_width=True),
+        Box("client", 2, 225, WIDTH - 4, 59, tone=Tone.MUTED),
+        Label("client title", _COLUMN_LEFTS[0] + 4, 241, "the client is told", is_bold=True, keeps_width=True),
         Arrow("question", middle, 225, middle, 190, Tone.NEW),
     ]
     asks: dict[str, Any] = {"origin": f"way {asked}", "is_dashed": lost, "delay": after}

@@ -14,8 +14,9 @@ const MOST_NEWS = 6; // A screen reader says no more changes of a step than thes
 const TELLING_MS = 500; // What a step comes to is said after this time at the latest.
 const CHARACTER_MS = 40; // While a sequence plays, a step stays as long as its caption takes to read,
 const STEP_MS = [1800, 4000]; // but at least and at most this long.
-const LEAVE_MS = 250; // As in figure.css, like the next one.
+const LEAVE_MS = 250; // As in figure.css, like the next two.
 const MOVE_MS = 500;
+const FADE_MS = 300;
 const MOST_MS = 1300; // All motion of a step, before the last style and text fade in.
 const CHARACTER_WIDTH = 0.61; // As in marks.py.
 const READABLE = 612; // The least width of a picture whose texts are large enough. Below, it has its narrow layout.
@@ -150,8 +151,7 @@ function drawMark(group, mark, waitMs, pace) {
     Object.assign(text.style, styles[number]); // An old text keeps its colour until it goes.
     text.setAttribute("class", "kg-old");
     group.append(text);
-    const delay = mark.duration && !stays ? 0 : waitMs; // A slow mark moves without a word.
-    text.animate({ opacity: 0 }, { duration: 100, delay, fill: "forwards" }).onfinish = () => text.remove();
+    text.animate({ opacity: 0 }, { duration: 100, delay: waitMs, fill: "forwards" }).onfinish = () => text.remove();
   }
 }
 
@@ -330,6 +330,12 @@ function drawScene(svg, marks, choose) {
   return isStill || !old.size ? 0 : waitMs + pace * lengthMs;
 }
 
+// Returns when the last motion begins to show its end, such as the new colour of a mark.
+function measureMotion(svg) {
+  const ends = svg.getAnimations({ subtree: true }).map((animation) => animation.effect.getComputedTiming().endTime);
+  return Math.max(0, ...ends) - FADE_MS;
+}
+
 // Controls ---------------------------------------------------------------------------------------------------------
 
 function makeSequence(parent, control, choose) {
@@ -454,7 +460,7 @@ function makeLegend(parent, legend) {
   for (const key of legend) {
     const entry = makeElement(row, "span");
     const names = ["dashed", "gone", "hollow", "solid"].filter((name) => key[`is_${name}`]).map((name) => `kg-${name}`);
-    const style = ["kg-key", `kg-tone-${key.tone}`, key.hue && `kg-hued ${key.hue}`, ...names].filter(Boolean).join(" ");
+    const style = ["kg-key", `kg-tone-${key.tone}`, key.hue && `kg-hued ${key.hue}`, key.width === key.height && "kg-round", ...names].filter(Boolean).join(" ");
     makeElement(entry, "span", { class: style, "aria-hidden": "true" }, (key.lines ?? []).join(""));
     entry.append(key.key);
   }
@@ -561,15 +567,16 @@ function mount(root, content, send, messageText = "", before = null) {
     return drawScene(svg, isStep ? placed : placed.map((mark) => ({ ...mark, delay: 0, duration: 0 })), choose);
   }
 
-  // The step's name says at once what happens. What comes of it is said when the first marks have shown it. Until then,
-  // the texts of the step before, which the picture contradicts, are pale.
-  let telling = null;
+  // The step's name says at once what happens. Why is said when the first marks have shown it. Until then, the texts of
+  // the step before, which the picture contradicts, are pale. What comes of it, the headline, changes with the last marks.
+  let telling = [];
+  const tellLine = (scene, number) => {
+    lines[number].textContent = scene.lines[number].text;
+    lines[number].className = `kg-line kg-tone-${scene.lines[number].tone}`;
+  };
   const tell = (scene) => {
     root.classList.remove("kg-telling");
-    scene.lines.forEach((line, number) => {
-      lines[number].textContent = line.text;
-      lines[number].className = `kg-line kg-tone-${line.tone}`;
-    });
+    for (const number of scene.lines.keys()) if (number) tellLine(scene, number);
     shownCaption.textContent = scene.caption;
   };
 
@@ -577,9 +584,10 @@ function mount(root, content, send, messageText = "", before = null) {
   function show(isStep) {
     const scene = findScene(options);
     const movingMs = draw(isStep);
-    clearTimeout(telling);
+    telling.forEach(clearTimeout);
     root.classList.toggle("kg-telling", movingMs > 0);
-    telling = movingMs ? setTimeout(tell, Math.min(movingMs, TELLING_MS), scene) : tell(scene);
+    const after = (ms, act) => (ms > 0 ? setTimeout(act, ms, scene, 0) : act(scene, 0));
+    telling = [after(Math.min(movingMs, TELLING_MS), tell), after(measureMotion(svg), tellLine)];
     if (text.textContent) spoken.textContent = tellStep(scene, text.textContent.split("\n"));
     text.textContent = scene.text.join("\n");
     updates.forEach((update, number) => update(options[number], scene.place));

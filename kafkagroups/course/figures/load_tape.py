@@ -223,6 +223,8 @@ def _draw(step: int, memories: Mapping[_Coordinator, tuple[_Memory, _Memory]], *
     if new.answer != classic.answer:
         marks.append(_draw_sign("answers", _ANSWERS))
     text.append(f"{min(step, len(_LOG))} of {len(_LOG)} records are read")
+    if is_end:
+        marks.sort(key=lambda mark: mark.tone is Tone.NEW)  # What comes last passes in front of what it leaves.
     line, caption = _tell(step, is_broken=is_broken)
     return Scene(tuple(marks), caption, tuple(text), lines=(line,))
 

@@ -134,7 +134,8 @@ class _Timed:
 
     With a negative delay, it changes before other marks move. In a long step, all of this is shorter.
 
-    With `keeps_width`, the mark is as wide in a narrow column as elsewhere. A faint mark is not what the step is about.
+    With `keeps_width`, the mark is as wide in a narrow column as elsewhere. A faint mark is not what the step is about:
+    it fades, but not its words.
     """
 
     delay: float = 0
@@ -277,8 +278,9 @@ def draw_svg(scene: Scene, height: float, title: str, legend: Sequence[Box] = ()
         _draw("rect", width=WIDTH, height=height, rx=6, fill=PAGE_COLOUR),
     ]
     for mark in (*scene.marks, *place_keys(legend, height - 6)):
-        elements = _draw_mark(mark)
-        parts += ['<g opacity="0.5">', *elements, "</g>"] if mark.is_faint else elements
+        for element in _draw_mark(mark):
+            is_faint = mark.is_faint and not element.startswith("<text")
+            parts.append(f'<g opacity="0.5">{element}</g>' if is_faint else element)
     parts.insert(2, _write_style("\n".join(parts)))
     return "\n".join([*parts, "</svg>"])
 
@@ -297,7 +299,7 @@ def encode_data_address(svg: str) -> str:
 
 
 def _draw_mark(mark: Mark) -> Iterator[str]:
-    colours = find_colours(mark.tone)
+    colours = find_colours(mark.tone)._replace(ink=find_colours(Tone.MUTED if mark.is_faint else mark.tone).ink)
     dashes = "3 3" if not isinstance(mark, Label) and mark.is_dashed else None
     if isinstance(mark, Box):
         yield from _draw_box(mark, colours)
@@ -320,7 +322,7 @@ def _draw_box(box: Box, colours: Colours) -> Iterator[str]:
     if box.is_solid:
         fill = hue
     elif box.is_hollow or (box.is_dashed and box.tone is Tone.MUTED):
-        fill = PAGE_COLOUR
+        fill = PAGE_COLOUR if box.lines or box.tone is not Tone.NEW else "none"
     line, line_width = _find_border(box, hue, colours.line)
     place: dict[str, Any] = {"x": box.x, "y": box.y, "width": box.width, "height": box.height}
     place["rx"] = min(_CORNER, box.width / 2, box.height / 2)

@@ -19,8 +19,9 @@ _CELL_WIDTH = 66
 _CELL_HEIGHT = 40
 _TAPE_TOP = 62
 _VERDICT_TOP = 122
-_MAP_TOP = 196
-_HEIGHT = 262
+_VERDICT_HEIGHT = 54
+_MAP_TOP = 204
+_HEIGHT = 270
 _RECORDS = (("A", 1), ("B", 1), ("C", 1), ("A", 2), ("D", 1), ("A", 3), ("B", 2))
 _DELAY = 0.5
 """The seconds until the cleaner has looked a record up. Halfway, the entry of the map lights up."""
@@ -29,6 +30,8 @@ _ACTIVE_START = 6
 _PARTS = (("clean part", 0, _FIRST_DIRTY), ("dirty range", _FIRST_DIRTY, _ACTIVE_START), ("active", _ACTIVE_START, 7))
 _MAP_COLUMNS = {"A": 3.5, "D": 4.5}
 """So that the map is in the middle below the dirty range."""
+_MISSING_COLUMN = 2.38
+"""Beside the map is the place of a key that it does not have."""
 _FIRST_LOOK_UP = 1 + _ACTIVE_START - _FIRST_DIRTY
 _STEPS = (
     "before the pass",
@@ -51,7 +54,7 @@ class OffsetMap(Figure):
     def __init__(self) -> None:
         survivors = _clean()
         steps = (Control("step", "step", _STEPS, initial=7),)
-        narrow = (Part(15, 0, 525, _HEIGHT, (0, 0), 0.715),)
+        narrow = (Part(15, 0, 530, _HEIGHT, (0, 0), 0.715),)
         title = "One pass: fill the offset map, then copy"
         super().__init__(Content.draw(title, _HEIGHT, steps, lambda step: _draw(step, survivors), narrow=narrow))
 
@@ -84,10 +87,13 @@ def _draw(step: int, survivors: list[int]) -> Scene:
     marks = list(_draw_parts(current, is_copied=is_copied))
     newest = None if current is None else entries.get(_RECORDS[current][0])
     if looked_up >= 0 and current is not None:
-        found = 4 if newest is None else _MAP_COLUMNS[_RECORDS[newest][0]]
+        found = _MISSING_COLUMN if newest is None else _MAP_COLUMNS[_RECORDS[newest][0]]
         x, to_x = (_find_left(column) + _CELL_WIDTH / 2 for column in (looked_up, found))
-        ends = (x, _VERDICT_TOP + 48, to_x, _MAP_TOP - 6)
+        ends = (x, _VERDICT_TOP + _VERDICT_HEIGHT + 2, to_x, _MAP_TOP - 6)
         marks.append(Arrow(f"look-up {looked_up}", *ends, Tone.NEW, is_dashed=newest is None))
+        if newest is None:
+            frame = (_find_left(found), _MAP_TOP, _CELL_WIDTH, _CELL_HEIGHT, (f"{_RECORDS[current][0]} ?",))
+            marks.append(Box("missing", *frame, Tone.MUTED, is_dashed=True))
     for place, offset in enumerate(shown):
         column = offset if offset >= _ACTIVE_START else place
         marks += _draw_record(offset, column, current, entries if offset <= looked_up else {}, survivors)
@@ -159,7 +165,7 @@ def _draw_record(offset: int, column: int, head: int | None, known: dict[str, in
         lines = ("removed", f"newer: {known[key]}") if is_gone else kept_lines
         style = {"tone": Tone.ERROR if is_gone else Tone.LIVE, "lines": lines, "delay": _DELAY}
     if offset < _ACTIVE_START:
-        yield Box(f"verdict {offset}", left, _VERDICT_TOP, _CELL_WIDTH, 46, size=11, **style)
+        yield Box(f"verdict {offset}", left, _VERDICT_TOP, _CELL_WIDTH, _VERDICT_HEIGHT, size=11, **style)
     frame = (left, _TAPE_TOP, _CELL_WIDTH, _CELL_HEIGHT)
     delay = _DELAY * bool(known)
     yield Box(f"record {offset}", *frame, (_name(offset),), tone, is_gone=is_gone, hue=key, delay=delay)

@@ -27,8 +27,7 @@ _ORDERS_0 = TopicPartition("orders", 0)
 
 _COLUMNS = 10
 _LEFT = 6
-_BAR_TOP = 28
-_TOP = 54
+_TOP = 28
 _CELL_WIDTH = 42
 _CELL_HEIGHT = 42
 _DELAY = 0.35
@@ -38,15 +37,17 @@ _ANSWERED = 0.3
 """A question goes to a partition, and then its answer comes back."""
 _NAME_LENGTH = 14
 _PANEL_LEFT = 433
-_HEIGHT = 352
-# In a narrow column, the answer stands below the formula, then the bar and the grid, and then the list in two columns.
+_PANEL_HEIGHT = 288
+_BAR_TOP = _TOP + 7 * _CELL_HEIGHT + 5
+_HEIGHT = _BAR_TOP + 22
+# In a narrow column, the answer stands below the formula, then the grid and the bar, and then the list in two columns.
 _NARROW = (
-    Part(0, 0, 361, _BAR_TOP - 2, (0, 0)),
-    Part(361, 0, WIDTH, _BAR_TOP - 2, (-63, 26)),
-    Part(0, _BAR_TOP - 2, WIDTH, _TOP - 4, (2, 52), 0.63),
-    Part(0, _TOP - 4, 428, _HEIGHT, (0, 78), 0.83),
-    Part(428, _TOP - 4, WIDTH, _TOP + 140, (0, _HEIGHT + 28)),
-    Part(428, _TOP + 140, WIDTH, _HEIGHT, (231, _HEIGHT + 28)),
+    Part(0, 0, 361, _TOP - 4, (0, 0)),
+    Part(361, 0, WIDTH, _TOP - 4, (-63, 26)),
+    Part(0, _BAR_TOP - 2, WIDTH, _HEIGHT, (2, _BAR_TOP + 26), 0.63),
+    Part(0, _TOP - 4, 428, _HEIGHT, (0, 52), 0.83),
+    Part(428, _TOP - 4, WIDTH, _TOP + 140, (0, _HEIGHT + 34)),
+    Part(428, _TOP + 140, WIDTH, _BAR_TOP - 2, (231, _HEIGHT + 34)),
 )
 _OUTCOMES = {"groups": Tone.MUTED, "found": Tone.LIVE, "old": Tone.WAIT, "nothing": Tone.ERROR, "move": Tone.NEW}
 """What happens to a group, and the tone of its part of the bar of all groups."""
@@ -311,7 +312,7 @@ def _draw_list(view: _View) -> Iterator[Mark]:
     """The reader chooses a group here."""
     delay = _END * (view.step in (1, 4)) + _ANSWERED * (view.found is not None)
     for number, group in enumerate(view.named):
-        y = _TOP + 10 + number * 36
+        y = _TOP + 10 + number * min(36, _PANEL_HEIGHT / len(view.named))
         is_followed = group == view.followed
         tone = Tone.NEW if is_followed else Tone.PAGE
         yield Box(f"row {group}", _PANEL_LEFT - 3, y - 12, 128, 35, tone=tone, choice=("follow", number))
@@ -331,10 +332,10 @@ def _draw_bar(view: _View) -> Iterator[Mark]:
     for outcome, tone in _OUTCOMES.items():
         size = sizes.get(outcome, 0)
         width = (WIDTH - 2 * _LEFT) * size / len(view.homes)
-        words = f"{size} {outcome}" if width > 78 else str(size)
-        style: dict[str, Any] = {"delay": 0.55, "duration": 0.2, "is_bold": True}
-        if size or outcome != "move":
-            yield Box(f"all {outcome}", x, _BAR_TOP, width, 20, (words,) * (width > 12), tone, **style)
+        words = (f"{size} {outcome}" if width > 78 else str(size),) * (width > 12)
+        if size:
+            style: dict[str, Any] = {"delay": 0.55, "is_bold": True, "short": "".join(words).partition(" ")[0]}
+            yield Box(f"all {outcome} {size}", x, _BAR_TOP, width, 20, words, tone, **style)
         x += width
 
 

@@ -93,7 +93,7 @@ def _make_content(deaths: Sequence[Death | None]) -> Content:
     names = tuple(map(_name_death, stories, died))
     jumps = tuple(None if moment is None else ("event", moment) for moment in died)
     controls = (
-        Control("event", "event", events, initial=14),
+        Control("event", "event", events, initial=12),
         Control("death", "death", names, is_sequence=False, jumps=jumps, is_answer=True),
         Control("failover", "the coordinator", ("stays", "dies after this event"), is_sequence=False),
     )
@@ -412,7 +412,7 @@ def _draw_messages(scale: _Scale, messages: Sequence[tuple[str, str, bool]], cou
     """A request goes down from its member's lane to the coordinator, and a response up to the lane of its member."""
     boxes = []
     for number, (client, words, is_request) in enumerate(messages):
-        width = measure_text(words, _SMALL) + 10
+        width = measure_text(words, _SMALL) + 14
         # The messages before go at once, so no new one has the place of one of them.
         left = min(scale.now_x + 8, WIDTH - width - 1) + count % 2 / 10
         lane = _TOPS.get(client, _PARTITIONS_TOP + 44)

@@ -116,7 +116,8 @@ class Segment(Figure):
         row = min(kept_count, len(self.batches) - 1) if moment == 1 else kept_count * (moment // 2)
         seconds = min(max(_SECONDS_PER_BATCH * row, _SECONDS_OF_A_MOVE), _MOST_SECONDS)
         shown = self._find_batch(broken.position) if broken else self.batches[0]
-        marks += _draw_file(kept_count if moment == 2 else len(self.batches), row, seconds if moment == 1 else 0)
+        file, scan = _draw_file(kept_count if moment == 2 else len(self.batches), row, seconds if moment == 1 else 0)
+        marks.append(file)
         for number, batch in enumerate(self.batches):
             is_cut = moment == 2 and number >= kept_count
             y = _TOP + number * _ROW_HEIGHT + _FALL * is_cut
@@ -145,8 +146,9 @@ class Segment(Figure):
         if moment == 2 and recovery.reason:
             y = _TOP + kept_count * _ROW_HEIGHT
             end = f"the file now ends at byte {self.batches[kept_count].position}"
-            marks.append(Label("end", 4, y + 14, end, tone=Tone.NEW, size=11, is_bold=True))
+            marks.append(Label("end", 4, y + 14, end, tone=Tone.NEW, size=11, is_bold=True, delay=0.4))
             text.append(f"reason: {recovery.reason}")
+        marks.append(scan)
         caption = self._make_caption(broken, recovery, moment)
         line = self._name_state(broken, recovery, moment)
         return Scene(tuple(marks), caption, tuple(text), lines=(line,))
@@ -238,7 +240,7 @@ def _draw_header(batch: Batch, broken: ByteChange | None, tone: Tone, delay: flo
         is_hit = start <= index <= last
         lines = ("✗ " * is_hit + name, f"…{text[-8:]}" if len(text) > 8 else text)
         kind = Tone.ERROR if is_hit else (tone, Tone.MUTED)[last < CRC_POSITION]
-        frame = (x, 20, min(width - 3, _RESULT_RIGHT - x), 40, lines, kind, 11)
+        frame = (x, 20, min(width - 3, _RESULT_RIGHT - x), 46, lines, kind, 11)
         yield Box(f"part {name}", *frame, is_dashed=last < CRC_POSITION, short=f"{lines[0]}\n…{text[-4:]}", delay=delay)
         x += width
         start = last + 1
@@ -269,7 +271,7 @@ def _describe_result(
     if moment == 0:
         return "", Tone.MUTED
     if now is None and moment == 1:
-        return ("wrong ✗", Tone.ERROR) if number == kept_count else ("unchecked", Tone.MUTED)
+        return ("wrong ✗", Tone.ERROR) if number == kept_count else ("not read", Tone.MUTED)
     if now is None:
         return "cut away ✗", Tone.ERROR
     if moment == 1:

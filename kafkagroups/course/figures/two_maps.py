@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from kafkagroups.api import load
 from kafkagroups.course.figures.figure import Content, Control, Figure, Part
-from kafkagroups.course.figures.marks import DASHED, WIDTH, Arrow, Box, Label, Line, Mark, Scene, Tone
+from kafkagroups.course.figures.marks import DASHED, HATCHED, WIDTH, Arrow, Box, Label, Line, Mark, Scene, Tone
 from kafkagroups.course.lesson_folders import make_scratch_folder
 from kafkagroups.course.small_logs import SmallRecord, write_small_log
 from kafkagroups.groups.offsets import TopicPartition
@@ -26,17 +26,20 @@ _CELL_WIDTH = 75
 _LOG_TOP = 18
 _TOPS = {"the log": 6, "prod. 1 waits": 92, "prod. 2 waits": 144, "counts": 204, "answers": 258}
 _HEIGHT = 304
-_DELAY = 0.2
+_DELAY = 0.1
 """The seconds until the head has come to a marker, which then ends what waits of its producer."""
+_COMPARED = 0.15
+_SWAPPED = 0.8
+"""The seconds until the two records are compared, and until the newer one counts."""
 _COMMITS = tuple(SmallRecord("orders", *each) for each in ((10,), (20, 1), (25,), (30, 2)))
 _1_COMMITS = SmallRecord(producer=1, ends=ControlType.COMMIT)
 _2_COMMITS = SmallRecord(producer=2, ends=ControlType.COMMIT)
 _2_ABORTS = SmallRecord(producer=2, ends=ControlType.ABORT)
 _ENDINGS = {
-    "1 commits, then 2 commits": (_1_COMMITS, _2_COMMITS),
-    "2 commits, then 1 commits": (_2_COMMITS, _1_COMMITS),
-    "1 commits, then 2 aborts": (_1_COMMITS, _2_ABORTS),
-    "2 commits, 1 stays open": (_2_COMMITS,),
+    "prod. 1 commits, then prod. 2": (_1_COMMITS, _2_COMMITS),
+    "prod. 2 commits, then prod. 1": (_2_COMMITS, _1_COMMITS),
+    "prod. 1 commits, prod. 2 aborts": (_1_COMMITS, _2_ABORTS),
+    "prod. 2 commits, prod. 1 stays open": (_2_COMMITS,),
 }
 _Entries = tuple[SmallRecord, ...]
 
@@ -63,7 +66,8 @@ class TwoMaps(Figure):
             return _draw(logs[ending], states[ending], min(step, count), step > count)
 
         title = "Two maps: what counts, and what waits for a marker"
-        super().__init__(Content.draw(title, _HEIGHT, controls, draw, legend=(DASHED,), narrow=tuple(_narrow_rows())))
+        narrow = tuple(_narrow_rows())
+        super().__init__(Content.draw(title, _HEIGHT, controls, draw, legend=(DASHED, HATCHED), narrow=narrow))
 
 
 def _narrow_rows() -> Iterator[Part]:
@@ -100,16 +104,15 @@ def _draw(entries: _Entries, states: list[_State], loaded: int, is_past_end: boo
     marks += [Label(f"title {title}", 4, top + 20, title, size=11, is_bold=True) for title, top in _TOPS.items()]
     for title, top in [*_TOPS.items()][1:-1]:
         marks.append(Box(f"map {title}", _LOG_LEFT - 4, top, WIDTH - _LOG_LEFT + 4, 48, tone=Tone.MUTED))
-    lost = _find_lost(state, before, entries, loaded)
+    fates = _find_fates(entries, states[: loaded + 1])
     last = entries[loaded - 1]
-    fate = "aborted" if last.ends is ControlType.ABORT else "too old"
     for producer in [entry.producer for entry in entries[:loaded] if entry.ends]:
         place = (_find_cell(2 * producer - 1), _find_top(producer))
         marks.append(Box(f"waited {producer}", *place, _CELL_WIDTH, 38, tone=Tone.MUTED, is_dashed=True))
     for offset, entry in enumerate(entries):
         if entry.ends is None:
-            delay = 4 * _DELAY if last.ends else 0
-            marks += _draw_value(offset, entry, state, before, fate if offset in lost else "", delay)
+            delay = _SWAPPED * bool(last.ends)
+            marks += _draw_value(offset, entry, state, before, fates.get(offset, ""), delay)
         elif offset < loaded:
             marks += _draw_marker(offset, entry, is_last=offset == loaded - 1)
         marks += _draw_record(offset, entry, loaded, is_past_end)
@@ -119,16 +122,16 @@ def _draw(entries: _Entries, states: list[_State], loaded: int, is_past_end: boo
         tone = Tone.MUTED if state.counts is None else Tone.LIVE
         if number and state.waits:
             tone = Tone.WAIT
-        style: dict[str, Any] = {"tone": tone, "delay": 4 * _DELAY if last.ends else _DELAY}
+        style: dict[str, Any] = {"tone": tone, "delay": _SWAPPED if last.ends else _DELAY}
         width = (2 + 2 * number) * _PITCH - 4
         frame = (_find_cell(2 * number), _TOPS["answers"] + 6, width, 38, tuple(words.split(": ")))
         marks.append(Box(f"fetch {number}", *frame, is_bold=True, **style))
     marks += _draw_comparison(state, before, last)
     text += [f"waits for producer {producer}: record {record}" for producer, record in sorted(state.waits.items())]
-    dropped = [entry for offset, entry in enumerate(entries) if offset in lost and entry.ends is None]
-    text += [f"{fate}: {entry.value}" for entry in dropped]
+    text += [f"{fate}: {entries[offset].value}" for offset, fate in fates.items()]
     text += [f"record {offset}: {_name_record(entry)}" for offset, entry in enumerate(entries)]
-    caption = _explain(entries, loaded, lost, is_past_end)
+    is_lost = loaded > 0 and before.waits.get(last.producer) in fates
+    caption = _explain(entries, loaded, is_past_end, is_lost=is_lost)
     waits = " and ".join(str(entries[record].value) for record in sorted(state.waits.values()))
     counted = "Nothing" if state.counts is None else state.counted_offset
     told = f"{waits} {'wait' if len(state.waits) > 1 else 'waits'}: a stable fetch gets an error"
@@ -136,20 +139,24 @@ def _draw(entries: _Entries, states: list[_State], loaded: int, is_past_end: boo
     return Scene(tuple(marks), caption, tuple(text), lines=(line,))
 
 
-def _find_lost(state: _State, before: _State, entries: _Entries, loaded: int) -> set[int]:
-    last = entries[loaded - 1] if loaded else None
-    if last is None or last.ends is None:
-        return set()
-    return {before.waits[last.producer]} - {state.counts}
+def _find_fates(entries: _Entries, states: list[_State]) -> dict[int, str]:
+    """Return why the commits of finished transactions do not count, by their offsets, and the one that is replaced."""
+    fates = {}
+    for entry, (before, state) in zip(entries, pairwise(states), strict=False):
+        if entry.ends and state.counts != before.waits[entry.producer]:
+            fates[before.waits[entry.producer]] = "aborted" if entry.ends is ControlType.ABORT else "too old"
+    replaced = states[-2:][0].counts
+    return fates if replaced in (None, states[-1].counts) else fates | {replaced: "older"}
 
 
 def _draw_comparison(state: _State, before: _State, last: SmallRecord) -> Iterator[Mark]:
     """Yield the numbers of the two records that a commit compares: the newer one counts."""
     if last.ends is ControlType.COMMIT and before.counts is not None and last.producer not in state.waits:
         waited = before.waits.get(last.producer, before.counts)
-        words = f"{waited} {'<' if waited < before.counts else '>'} {before.counts}"
-        frame = (_find_cell(4) + 12, _find_top(0) + 23, words, "start", Tone.NEW, 13)
-        yield Label(f"compared {words}", *frame, is_bold=True, delay=_DELAY)
+        # In a narrow column, it has a second line after the first usual space.
+        words = f"record\u00a0{waited} {'<' if waited < before.counts else '>'}\u00a0record\u00a0{before.counts}"
+        frame = (_find_cell(4.5) + _CELL_WIDTH / 2, _find_top(0) + 20, words, "middle", Tone.NEW, 11.9)
+        yield Label("compared", *frame, is_bold=True, delay=_COMPARED)
 
 
 def _draw_value(
@@ -167,6 +174,7 @@ def _draw_value(
         style |= {"tone": Tone.WAIT, "is_dashed": True}
     elif fate:
         lines = (lines[0], fate)
+        top = _find_top(0) if fate == "older" else top
         style |= {"tone": Tone.DEAD, "is_gone": True}
     else:
         return
@@ -186,7 +194,7 @@ def _draw_marker(offset: int, marker: SmallRecord, *, is_last: bool) -> Iterator
     yield Arrow(f"ends {offset}", x - 3, top + 19, end, top + 19, tone, delay=_DELAY)
 
 
-def _find_cell(offset: int) -> float:
+def _find_cell(offset: float) -> float:
     return _LOG_LEFT + offset * _PITCH
 
 
@@ -217,7 +225,7 @@ def _name_offset(offset: int | None) -> str:
     return "−1" if offset is None else str(offset)
 
 
-def _explain(entries: _Entries, loaded: int, lost: set[int], is_past_end: bool) -> str:
+def _explain(entries: _Entries, loaded: int, is_past_end: bool, *, is_lost: bool) -> str:
     if loaded == 0:
         return "Four commits of the same partition, and the markers of two transactions. Load them one by one."
     offset = loaded - 1
@@ -231,6 +239,6 @@ def _explain(entries: _Entries, loaded: int, lost: set[int], is_past_end: bool) 
     if entry.ends is ControlType.ABORT:
         return f"Producer {entry.producer} aborts. Its offset is dropped."
     told = f"Producer {entry.producer} commits. Its record is newer than the one that counted, so it counts now."
-    if lost:
+    if is_lost:
         told = f"Producer {entry.producer} commits, but its record is older than the one that counts, so it is dropped."
     return f"{told} The place of the commit decides, not the place of the marker." if loaded == len(entries) else told

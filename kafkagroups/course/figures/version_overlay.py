@@ -30,6 +30,9 @@ _OFFSET_OF_COMMIT = {"1.0.1": 37, "3.9.2": 37, "4.3.1": 38}
 """The log offset of the same commit of `billing` in the logs of three Kafka releases."""
 _TOO_LONG = re.compile(r"expected a string of length (\d+), found (\d+) more bytes")
 _GAP = 4
+_RESULT_WIDTH = 200
+_RESULT_DELAY = 0.8
+"""A verdict comes after its cause, in seconds."""
 _NO_NULL = "expected a value that is not null, found "
 _ERROR_SIGN = "✗ "
 # The columns of the picture: the fields that stand in each, and its width.
@@ -147,13 +150,16 @@ def _draw(records: Sequence[_Pair], reader: Reader, readings: Sequence[Reading],
         wrong = _find_wrong(written, reading)
         bad += not wrong.isdisjoint(map(find_name, fields[:cut])) or (cut > len(fields) and reading.error is not None)
         tone, result = _describe_result(reading, wrong) if is_done else (Tone.MUTED, f"{len(value)} bytes")
-        width = measure_text(result, 12) + 16
         short = re.sub(" correctly|no error, | fields?", "", result)
+        frame = (WIDTH - _LEFT - _RESULT_WIDTH, y, _RESULT_WIDTH, 22, (result,), tone)
         marks += [
             Label(f"title {number}", _LEFT, y + 15, title, is_bold=True),
             Label(f"writers {number}", _LEFT + 78, y + 15, writers, tone=Tone.MUTED, size=11),
-            Box(f"result {number}", WIDTH - _LEFT - width, y, width, 22, (result,), tone, is_bold=True, short=short),
+            Box(f"result {number}", *frame, is_bold=True, short=short, delay=_RESULT_DELAY),
         ]
+        if not number:  # The other rows have no room.
+            lines = (("written", y + _TOP + 20), ("read as", y + _TOP + _BLOCK_HEIGHT + 23))
+            marks += [Label(f"line {words}", 490, place, words, tone=Tone.MUTED, size=11) for words, place in lines]
         text.append(f"record of {title}: {result}")
         read_y = y + _TOP + _BLOCK_HEIGHT + 3
         boxes = list(_draw_read(number, read_y, sides, fields[:cut], wrong))
@@ -262,7 +268,7 @@ def _draw_written(number: int, y: float, value: bytes, written: Reading, end: in
         yield Box(f"written {number} {name}", x, y, width, _BLOCK_HEIGHT, (words, hex_text), size=_SIZE, **style)
         if red:
             left = x + width / 2 + measure_text("00", _SIZE) * (first - len(data) / 2)
-            frame = (left, y + 27.5, measure_text(red, _SIZE), 2.5, (), Tone.ERROR)
+            frame = (left, y + 29, measure_text(red, _SIZE), 2, (), Tone.ERROR)
             yield Box(f"marked {number} {name}", *frame, is_solid=True)
 
 

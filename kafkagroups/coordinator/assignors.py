@@ -222,8 +222,7 @@ def order_target(target: Mapping[str, Iterable[int]]) -> Target:
 
 
 def _assign_same_topics(group: GroupToAssign, members: Mapping[str, TargetedMember]) -> dict[str, Target]:
-    first_member = next(iter(members.values()))
-    topic_ids = java_set_order(first_member.topic_ids, uuid_hash)
+    topic_ids = java_set_order(next(iter(members.values())).topic_ids, uuid_hash)
     free = [
         (topic_id, partition)
         for topic_id in topic_ids

@@ -242,8 +242,7 @@ def choose_assignor(group: ModernGroup, before: ConsumerMember, after: ConsumerM
             votes[name] += change
             if not votes[name]:
                 del votes[name]
-    ordered_names = java_map_order(votes, capacity=capacity)
-    return max(ordered_names, key=votes.__getitem__, default=default)
+    return max(java_map_order(votes, capacity=capacity), key=votes.__getitem__, default=default)
 
 
 def compute_targets(
@@ -270,8 +269,7 @@ def compute_targets(
         for partition in topic.partitions
     )
     counts = {topic_id: image.partition_counts[name] for topic_id, name in image.names_by_id().items()}
-    to_assign = GroupToAssign(subscribers, counts, has_same_topics, assigned)
-    targets = BROKER_ASSIGNORS[assignor](to_assign)
+    targets = BROKER_ASSIGNORS[assignor](GroupToAssign(subscribers, counts, has_same_topics, assigned))
     return {member_id: targets.get(member_id, {}) for member_id in subscribers}
 
 

@@ -183,8 +183,7 @@ class GroupCoordinator(MemberRequests, OffsetRequests):
         if not self.validator.authorize("DESCRIBE", "GROUP", group_id):
             return Errors.GROUP_AUTHORIZATION_FAILED, -1
         partition = self.manager.partition_for(group_id)
-        is_leader = partition in self.manager.owned
-        return Errors.NONE if is_leader else Errors.COORDINATOR_NOT_AVAILABLE, partition
+        return Errors.NONE if partition in self.manager.owned else Errors.COORDINATOR_NOT_AVAILABLE, partition
 
     def elect(self, partition: int, epoch: int = 0) -> None:
         """Make this broker the leader of a partition of the offsets topic, and load the partition's groups.

@@ -135,8 +135,7 @@ class PartitionRuntime:
         self._group_answer.then(lambda error: complete(convert_event_error(error)))
 
     def complete_transaction(self, producer_id: int, *, commits: bool) -> None:
-        marker = build_marker(producer_id, -1, commits=commits, timestamp=self.clock.now_ms)
-        self._apply(marker)
+        self._apply(build_marker(producer_id, -1, commits=commits, timestamp=self.clock.now_ms))
         self._add_append(1, is_marker=True)
         self._confirm_markers()
 

@@ -138,8 +138,7 @@ class Rebalances:
         )
         if was_empty:
             delay_ms = self.settings.group_initial_rebalance_delay_ms
-            remaining_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
-            self._wait_for_first_joins(group, delay_ms, remaining_ms)
+            self._wait_for_first_joins(group, delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0))
         else:
             self._wait_for_joins(group)
 

@@ -130,8 +130,7 @@ class RequestValidator:
         """Return a group that is not Dead. If there is none, another broker may have it."""
         group = self.manager.find_group(group_id)
         if group is None or group.state is ClassicState.DEAD:
-            is_local = self.manager.is_local(group_id)
-            raise Refusal(Errors.GROUP_ID_NOT_FOUND if is_local else Errors.NOT_COORDINATOR)
+            raise Refusal(Errors.GROUP_ID_NOT_FOUND if self.manager.is_local(group_id) else Errors.NOT_COORDINATOR)
         return group
 
     def _exists(self, partition: TopicPartition) -> bool:

@@ -71,8 +71,7 @@ def _compare(name: str, prediction: Any, answer: Any) -> str:
 
 def _show_folded(content: str) -> None:
     folded = f"<details><summary>{_SUMMARY}</summary>{content}</details>"
-    forms = {"text/html": folded, "text/plain": _TEXT_WITHOUT_PREDICTION}
-    display(forms, raw=True)  # type: ignore[no-untyped-call]
+    display({"text/html": folded, "text/plain": _TEXT_WITHOUT_PREDICTION}, raw=True)  # type: ignore[no-untyped-call]
 
 
 def _read_html(data: Mapping[str, Any]) -> str:

@@ -251,8 +251,7 @@ def explain_groups(topic: OpenTopic, group_ids: Collection[str], question: Quest
 def explain_matching(topic: OpenTopic, pattern: str, question: Question) -> list[Explanation]:
     group_ids = [pattern]
     if has_wildcard(pattern):
-        whole = replace(topic, stop=Stop(None, topic.stop.until_time))
-        group_ids = match_groups(whole.load().partitions_of, pattern)
+        group_ids = match_groups(replace(topic, stop=Stop(None, topic.stop.until_time)).load().partitions_of, pattern)
     return list(explain_groups(topic, group_ids, question))
 
 

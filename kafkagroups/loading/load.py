@@ -213,8 +213,7 @@ def combine_shards(
     read_times: LogTimes = NO_TIMES,
 ) -> Groups:
     topic, partitions_of = whole or WholeTopic(FoundPartitions(), {})
-    is_classic = dialect.coordinator == "classic"
-    cache: Cache = ClassicCache(dialect) if is_classic else NewCache(dialect)
+    cache: Cache = ClassicCache(dialect) if dialect.coordinator == "classic" else NewCache(dialect)
     loaded = {shard.partition: add_shard(cache, shard) for shard in shards}
     topic_partitions = None  # If no group has records in several partitions, the count is decided when it is needed.
     if any(len(numbers) > 1 for numbers in cache.partitions_of.values()):

@@ -118,8 +118,7 @@ def find_fork(log_a: Log, log_b: Log, stop: Stop = NO_STOP) -> Fork | None:
     offset = min((offset for offset in offsets if offset is not None), default=None)
     if offset is None:
         return None
-    batch_offset = min(side.batch_offset_of(offset) for side in (a, b))
-    return Fork(offset, batch_offset, a.branch(offset), b.branch(offset))
+    return Fork(offset, min(side.batch_offset_of(offset) for side in (a, b)), a.branch(offset), b.branch(offset))
 
 
 def _describe(entry: _Entry) -> tuple[object, ...]:

@@ -202,7 +202,7 @@ course.check("home_of_promo", home_of_promo)
 # %% [markdown]
 # ## Two group coordinators
 #
-# *Coordinator* alone means this broker. Its code for groups is the *group coordinator*, and has two versions: the [classic](../docs/handbook/glossary.md#classic-coordinator) one, up to 3.9, and the [new](../docs/handbook/glossary.md#new-coordinator) one, since 4.0. The lessons teach the new one, and you can skip "Where 3.9 differs" if you run only 4.x.
+# In these lessons, *coordinator* alone means the broker that manages a group. The code with which it does so, the *group coordinator*, has two versions: the [classic](../docs/handbook/glossary.md#classic-coordinator) one, up to 3.9, and the [new](../docs/handbook/glossary.md#new-coordinator) one, since 4.0. The lessons teach the new one, and you can skip "Where 3.9 differs" if you run only 4.x.
 #
 # The notebooks run a *model* of each version, a Python program with the same rules.
 

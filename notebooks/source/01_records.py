@@ -65,7 +65,7 @@ course.RecordRibbon(key, value)
 # %% [markdown]
 # <details><summary>Which changes does a reader notice?</summary>
 #
-# It notices only a changed version. If the version is 5, the reader refuses the record, because it does not know this version. If it is 3, the reader takes two bytes, `07 74`, for the length of the metadata, and finds fewer than 1,908 bytes. But if a byte of the offset or of the metadata's length is changed, the reader gets wrong values without an error, because nothing in a record protects its bytes. The file around the record does (lesson 03).
+# Of the changes in the list, it notices only those of the version. If the version is 5, the reader refuses the record, because it does not know this version. If it is 3, the reader takes two bytes, `07 74`, for the length of the metadata, and finds fewer than 1,908 bytes. But if a byte of the offset or of the metadata's length is changed, the reader gets wrong values without an error, because nothing in a record protects its bytes. The file around the record does (lesson 03).
 #
 # </details>
 #

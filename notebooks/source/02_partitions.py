@@ -142,7 +142,7 @@ with course.fold("moved", moved, sum(kg.partition_for(group, 50) != kg.partition
         print(f"{group:<12} of 50: {before:>2}   of 60: {after:>2}   {'stays' if before == after else 'other partition'}")
 
 # %% [markdown]
-# A group stays only if its hash has the same remainder for 50 and for 60. `billing` gets another partition, because 109829509 % 50 is 9 and 109829509 % 60 is 49. Of each 300 hashes, only 50 have the same remainder for 50 and for 60, so on average one group in six stays. Here, two of eight stay.
+# A group stays only if its hash has the same remainder for 50 and for 60. `billing` gets another partition, because 109829509 % 50 is 9 and 109829509 % 60 is 49. On average, one group in six stays: of 300 hashes in a row, only 50 have the same remainder for 50 and for 60. Here, two of eight stay.
 #
 # ## What a broker answers after that
 #
@@ -167,7 +167,7 @@ print_offsets("4.3.1", "new")
 # %% [markdown]
 # ## From 50 partitions to 60, step by step
 #
-# The figure has 128 groups: the 120 from above and the shop's 8. You follow one group, first `shipping`. The blue cell is the partition where brokers look for this group. (The figure leaves out the sign of the hash.) All groups commit 50 before the widening, and 60 after it, so an offset of 50 is an old one.
+# The figure has 128 groups: the 120 from above and the shop's 8. You follow one group, first `shipping`. The blue cell is the partition where brokers look for this group. (The figure leaves out the sign of the hash.) Before the widening, all groups commit the offset 50, and after it the offset 60. So a group that is given 50 has gone back.
 #
 # Go through the steps, and choose other groups in the list.<span class="live-only"> You can also type a name of your own.</span> The last step widens the topic again, to 65 partitions. By chance, `shipping` then gets partition 8 again, where its consumers find the old offset 50.
 
@@ -235,7 +235,7 @@ print_offsets("3.9.2", "classic")
 #
 # 1. **Before the first restart**, brokers still count 50, so commits go to the old partition, and nothing has changed.
 # 2. **After the first restart**, brokers count 60. If the same broker leads the old and the new partition, it answers with the group's old offset, and the group goes on. If not, the answer is *nothing committed*. New commits go to the new partition.
-# 3. **After each later restart**, both partitions have records of the group. Suppose that one broker leads both. It loads one of them first, and keeps the group as this partition has it. The group's records in the other one are then ignored. The order is not fixed: if the broker loads the old partition first, the group gets its old offsets back.
+# 3. **After each later restart**, both partitions have records of the group. Suppose that one broker leads both. It keeps what it loads first: if it loads the old partition first, it ignores what the new one has of this group, and the other way round. The order is not fixed: if the broker loads the old partition first, the group gets its old offsets back.
 #
 # So before each later restart of a 3.9 broker, stop the consumers of the groups that moved, and note their offsets. After the restart, set each offset that went back.
 #
@@ -284,7 +284,7 @@ print_offsets("3.9.2", "classic")
 #
 # **If some brokers have already restarted**, groups can have two coordinators. Stop the consumers of the groups that move, and restart the other brokers, too.
 #
-# Some consumers were not stopped. The new coordinator answered them *nothing committed*, so they began where `auto.offset.reset` says, and have committed new offsets. Choose for each group:
+# The consumers of some groups ran on. The new coordinator answered them *nothing committed*, so they began where `auto.offset.reset` says, and have committed new offsets. `kafkagroups stats PATH` lists the old and the new offset of each group. Choose for each group:
 #
 # - **Set the old offset**: the group repeats everything since the restart.
 # - **Keep the new offset**: nothing is repeated, but with `latest`, skipped records are never processed.

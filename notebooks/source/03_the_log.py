@@ -150,7 +150,7 @@ course.check("unnoticed_change", unnoticed_change)
 # In the figure, a batch begins at byte 556, so its offset ends at byte 563, and its leader epoch at byte 571. What does a broker notice?
 #
 # - A wrong **leader epoch** goes unnoticed. (This is the leader epoch of the partition of `__consumer_offsets`. A commit has another leader epoch, that of the partition that the group reads.)
-# - A wrong **offset** is noticed only if it is lower than the offset of the batch before.
+# - The **offset** of a batch: a broker notices a wrong one only if it is lower than that of the batch before.
 # - A wrong **length** is noticed, because the broker then computes the checksum of too many or too few bytes.
 #
 # </details>

@@ -285,7 +285,7 @@ course.check("commit_error", commit_error)
 # %% [markdown]
 # ## What is written
 #
-# Can a crash lose a part of a request? A real 4.3.1 broker received four commits of `dashboard`, and wrote one batch for each. So a crash can lose a request, but never a part of it. A ✓ means that our model wrote batches with the same offsets and sizes:
+# Can a crash lose a part of a request? A real 4.3.1 broker received four commits of `dashboard`, and wrote one batch for each. So a crash can lose a request, but never a part of it. Below the batches of this broker, a ✓ means that our model of a version wrote batches with the same offsets and sizes as a real broker of this version:
 
 # %%
 # script
@@ -307,7 +307,7 @@ for kafka in ("4.3.1", "3.9.2"):
 # %% [markdown]
 # ## Where 3.9 differs
 #
-# Instead of a snapshot, the classic group coordinator of 3.9 has two maps: the [*cache*](../docs/handbook/glossary.md#cache), from which it answers fetches, and a map of the commits in flight. When the replicas confirm an offset, 3.9 puts it into the cache. But if the cache has an offset from a later record, 3.9 keeps that one. When a commit is refused or times out, 3.9 forgets its offset.
+# Instead of a snapshot, the classic group coordinator of 3.9 has two maps: the [*cache*](../docs/handbook/glossary.md#cache), from which it answers fetches, and a map of the commits in flight. When the replicas confirm an offset, 3.9 puts it into the cache. But an offset that the cache already has from a later record stays. If a commit is refused or times out, 3.9 forgets the offset of this commit.
 #
 # Here, 6 times out. Then the replicas confirm a commit for another partition. (A row with one answer holds for both versions.)
 

@@ -75,7 +75,7 @@ for answer in answers:
 #
 # - **FindCoordinator** only looks up who leads the partition of `billing`, so it names this broker before any load.
 # - **OffsetFetch** gets `NOT_COORDINATOR` until the broker has learned that it leads partition 9, where `billing` is. (The load of partition 9 was so short that none of our requests met it.)
-# - **ListGroups**, the list of a broker's groups, needs *all* partitions. Its first answer looks like an empty cluster, because the coordinator did not know yet which partitions it has. **An empty list right after a start proves nothing.**
+# - **ListGroups**, the list of a broker's groups, needs *all* partitions. Its first answer was empty, because the broker did not know yet which partitions it leads. **An empty list right after a start proves nothing.**
 
 # %% [markdown]
 # ## Question 2: where do I continue?
@@ -311,7 +311,7 @@ course.check("get_offsets", get_offsets)
 #
 # The consumer asks B, with `OffsetForLeaderEpoch`, where epoch 3 ends. B has a list of epochs, each with its first offset: `[(0, 0), (3, 20), (4, 40)]`. Epoch 3 ends where epoch 4 begins, at 40. The committed offset is 45, so the consumer continues at the smaller number, 40.
 #
-# **An epoch ends where the next higher epoch of the list begins**: here, epoch 2 ends where epoch 3 begins. This also holds for an epoch that is not in the list. The highest epoch ends at the end of the log.
+# **An epoch ends where the next higher epoch of the list begins.** So epoch 0 ends at 20, where epoch 3 begins. A consumer can also ask for epoch 2, which is not in the list: the next higher epoch is 3, so the answer is 20, too. The highest epoch of the list ends at the end of the log.
 #
 # An offset that `kafka-consumer-groups.sh` has set contains no leader epoch, so question 4 is not asked.
 

@@ -53,7 +53,7 @@
 #
 # ## The first member
 #
-# Two consumers join `billing`, and later leave. Each of the 20 rows is a request (or a pause) and its answer. A row has the answer first, then, after *now*, the new state of the group, and after `log ←` a record that the coordinator wrote. *Waits* means that the answer comes in a later row, after `→`. The first three rows:
+# Two consumers join `billing`, and later leave. Each of the 20 rows is a request (or a pause) and its answer. Read a row like this: first comes the answer. *Now* introduces the new state of the group, and `log ←` a record that the coordinator wrote. *Waits* means that the answer comes in a later row, after `→`. The first three rows:
 
 # %%
 # script
@@ -235,7 +235,7 @@ with course.fold("leader_is_removed_at", leader_is_removed_at, billing.now_s):
 #
 # A Java consumer sends heartbeats from a separate thread, even if the loop hangs. So the consumer also watches its loop, and leaves the group if the loop does not call `poll` within `max.poll.interval.ms` (5 minutes).
 #
-# A member joins a rebalance only in `poll`, which can be 5 minutes away. So each JoinGroup contains `max.poll.interval.ms`, which the coordinator calls the member's [rebalance timeout](../docs/handbook/glossary.md#rebalance-timeout). The coordinator takes the largest rebalance timeout of all members. It waits at most this time for the JoinGroups, and then once more at most this time for the SyncGroups.
+# A member joins a rebalance only in `poll`, which can be 5 minutes away. So each JoinGroup contains `max.poll.interval.ms`, which the coordinator calls the member's [rebalance timeout](../docs/handbook/glossary.md#rebalance-timeout). The coordinator takes the largest rebalance timeout of all members. For example, with 300 seconds, it waits up to 300 seconds for the JoinGroups, and then again up to 300 seconds for the SyncGroups.
 #
 # With the session timeout, a member has three deadlines:
 #

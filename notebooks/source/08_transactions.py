@@ -181,7 +181,7 @@ course.check("after_two_markers", after_two_markers)
 # | `AuthorizationException`, `OutOfOrderSequenceException` | A permission is missing, or the producer's records are out of order. | Close the producer and stop. |
 # | another `KafkaException` | This transaction cannot succeed. | Abort it. |
 #
-# An abort does not move the consumer back: its position is already behind the payments of the aborted transaction. So after `abortTransaction`, set the position back to the committed offsets (`seek`) before the next `poll`.
+# An abort does not move the consumer back: in memory, its position is already after the payments of the aborted transaction, so they would be skipped. So after `abortTransaction`, set the position back to the committed offsets (`seek`) before the next `poll`.
 
 # %% [markdown]
 # ## A transaction that hangs

@@ -143,13 +143,13 @@ course.ExpiryChart()
 # |---|---|---|---|
 # | uses `subscribe`, and runs | **reads** | A member reads (subscribes to) the topic. | not at all: the offset stays |
 # | | **rebalance** | A classic group is in a rebalance, so it is not yet known who will read what. | not at all: the offset stays |
-# | | **unread** | The group is Stable, and its consumers do not read the topic any more. | at the commit. If it is older than 7 days, the next regular check deletes the offset |
+# | | **unread** | The group is Stable, and its consumers do not read the topic any more. | at the commit: an offset older than 7 days goes at the next regular check |
 # | uses `subscribe`, and has stopped | **Empty** | The last member of a classic group has left. | when the group becomes Empty |
 # | uses `assign` | **simple** | The group never had a member. | at the commit |
 # | is no consumer, for example Kafka Connect | **other type** | Another kind of program, such as Kafka Connect (*protocol type* `connect`), does not tell the broker what its members read. | not at all: the offset stays |
 # | uses `group.protocol=consumer` | **new protocol** | With the new protocol, no record says when the last member left, so only the time of the commit is known. | at the commit |
 #
-# A commit of value version 1 (lesson 01) has an *expire timestamp* of its own. In the rows *unread*, *Empty*, *simple* and *new protocol*, its offset expires at this time instead. In the other three rows, it stays.
+# A commit of value version 1 (lesson 01) has an *expire timestamp* of its own. If the third column of the table names a beginning, the offset expires at its own timestamp instead. If it says *not at all*, the offset stays.
 
 # %% [markdown]
 # ## Exercise: what expires

@@ -148,7 +148,7 @@ course.check("removing_pass", removing_pass)
 # %% [markdown]
 # ## Why a marker stays longest
 #
-# A marker says whether the records of its transaction count, so a load needs the marker as long as the log has one of these records. When a pass begins, it looks whether the log still has records of the transaction. If so, the pass keeps the marker, even if it then removes these records. The next pass finds none, and the marker's 24 hours begin:
+# A marker says whether the records of its transaction count, so a load needs the marker as long as the log has one of these records. When a pass begins, it looks whether the log still has records of the transaction. If it has, the pass keeps the marker, although the pass itself may remove these records. The next pass finds none, and the marker's 24 hours begin:
 #
 # | pass | what the pass finds | what the pass does with the marker |
 # |---|---|---|
@@ -296,7 +296,7 @@ course.check("needs_an_abort", needs_an_abort)
 # |---|---|---|---|
 # | One partition, on all brokers | `kafkagroups stats PATH` | The output names the open transaction and the first offset that cannot be cleaned | If the transaction hangs, abort it as lesson 08 shows. The cleaner then begins by itself |
 # | All partitions of one broker, here broker 2 | On this broker: `grep -i "log cleaner" log-cleaner.log`, or the metric `kafka.log:type=LogCleaner,name=DeadThreadCount` | An error in the log, or a metric above 0: the cleaner thread of this broker is dead | First repair the cause, for example a full disk. Then change the number of cleaner threads, which starts new ones **without a restart**: `kafka-configs.sh --bootstrap-server localhost:9092 --alter --entity-type brokers --entity-name 2 --add-config log.cleaner.threads=2`. Choose another number than now (`--describe --all` prints it), at most twice as large |
-# | One partition, on one broker | On this broker: `log-cleaner.log`, or the metric `kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count` | After an error, the cleaner skips this partition. The log names it, and the error | Only a restart of this broker helps, but first let another broker lead the partition: step 3 of the [runbook](../docs/operator.md#a-cleaner-has-stopped) |
+# | One partition, on one broker | On this broker: `log-cleaner.log`, or the metric `kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count` | After an error, the cleaner skips this partition. The log names it, and the error | Only a restart of this broker helps, but first let another broker lead the partition: step 5 of the [runbook](../docs/operator.md#a-cleaner-has-stopped) |
 # | All partitions, on all brokers | `kafkagroups stats PATH` | If `DeadThreadCount` is 0 everywhere, the topic has many keys: look for group names that are new for every run | Give these programs stable names. Their old offsets expire |
 #
 # A cleaner that catches up keeps the disk busy; `log.cleaner.io.max.bytes.per.second` limits it.

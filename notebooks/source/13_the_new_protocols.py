@@ -110,7 +110,7 @@ course.print_protocol_lines(loyalty, "loyalty", last_offset=4)
 # |---|---|---|---|
 # | [**group epoch**](../docs/handbook/glossary.md#group-epoch) | record 1 | the number of the group's newest change | when a member joins or leaves, or when a subscription or a topic's number of partitions changes |
 # | [**assignment epoch**](../docs/handbook/glossary.md#assignment-epoch) | record 3 | the newest change for which the coordinator has planned who reads what | when the plan is complete |
-# | [**member epoch**](../docs/handbook/glossary.md#member-epoch), one for each member | record 4 | the newest change for which this member has **nothing left to give back** | when the member has given back what it must, or at once if there is nothing |
+# | [**member epoch**](../docs/handbook/glossary.md#member-epoch), one for each member | record 4 | up to which change this member is **done**: it has given back all that it had to | when the member has given back what it must, or at once if there is nothing |
 #
 # At the next change, first the group epoch becomes 3, then the assignment epoch, and then the member epochs. So always: **group epoch ≥ assignment epoch ≥ every member epoch**. A member epoch can be below the assignment epoch for two reasons: the member still has to give partitions back, or its next heartbeat has not come yet.
 

@@ -165,7 +165,7 @@ course.run_command("kafkagroups diff . cleaned", folder)
 #
 # ### A dead thread, or an uncleanable partition?
 #
-# Either an error ended the cleaner's thread, or the thread met an error in one partition, and skips this partition since then (it is *uncleanable*). The records are the same in both cases, so this log does not tell. A start of the broker helps in both, but first repair the error that its `log-cleaner.log` names.
+# Either an error ended the cleaner's thread, or the thread met an error in one partition, and skips this partition since then (it is *uncleanable*). The records are the same in both cases, so this log does not tell. In both cases, a start of the broker lets it clean again, but repair the error first (`log-cleaner.log` names it).
 #
 # <details><summary>How to see the difference on a running broker</summary>
 #
@@ -285,7 +285,7 @@ course.check("monday_hours", monday_hours)
 # %% [markdown]
 # ### Which other groups lost offsets?
 #
-# Ask *what changed*: `diff` also compares two moments of one log. A row is an offset that differs, and `none` means no offset.
+# Ask *what changed*: `diff` also compares two moments of one log. A row is an offset that differs, and `none` means no offset. An offset that is the same at both moments has no row; `kafkagroups load .` lists all offsets.
 
 # %%
 course.run_command("kafkagroups diff . --since-time 2026-03-06T18:00 --until-time 2026-03-09T06:59", folder)
@@ -494,7 +494,7 @@ folder = course.open_incident("offset_goes_back")
 
 # %% [markdown]
 # - **Who wrote an offset?** The column *producer* is empty for a commit outside of a transaction.
-# - **Who answers what?** `diff . --coordinators` compares a load of both group coordinators. Only the complaint says what the running broker answered.
+# - **Who answers what?** `diff . --coordinators` compares a load of both group coordinators. A broker that ran on has not loaded this log, and can have answered something else: compare with the complaint.
 # - **What would a pass of the cleaner change?** You need one more command: the second hint of this question shows it.
 
 # %%

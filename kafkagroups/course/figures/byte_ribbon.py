@@ -367,8 +367,7 @@ class RecordRibbon(Figure):
             explanation = "A record has no checksum of its own."
         old = self.bytes_by_part[change.part][change.position]
         caption = f"Byte {change.position} of the {change.part} was {old:02x}, now {change.byte:02x}. {explanation}"
-        text = (f"changed byte: {change.byte:02x}", *belief)
-        return Scene(tuple(marks), caption, text, lines=lines)
+        return Scene(tuple(marks), caption, (f"changed byte: {change.byte:02x}", *belief), lines=lines)
 
     def _tell_field(self, span: Span, reading: Reading) -> tuple[Line, Line]:
         """Return what a reader takes for this field, and from where."""

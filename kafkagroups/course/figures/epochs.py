@@ -193,8 +193,8 @@ def _draw(state: _State, before: _State, line: str, caption: str, shape: _Shape)
             x, end = (_find_token(each, epochs) + _TOKEN_SIZE / 2 for each in (epoch, state.group_epoch))
             marks.append(Box(f"gap {name}", x, top + 8, end - x, 10, tone=Tone.WAIT, delay=_DELAY))
             for each in state.members[name].revoking[:1]:
-                place = (WIDTH - 146, top + 27, 142, 15)
-                marks.append(Box(f"held {name}", *place, (f"held back by {each}",), Tone.WAIT, 11, delay=_DELAY))
+                words = (f"held back by {each}",)
+                marks.append(Box(f"held {name}", WIDTH - 146, top + 27, 142, 15, words, Tone.WAIT, 11, delay=_DELAY))
         if epoch != old_epoch:
             tone = Tone.NEW
             was = (_find_token(old_epoch, epochs), top, _TOKEN_SIZE, _TOKEN_SIZE, (str(old_epoch),), Tone.MUTED, 14)

@@ -153,8 +153,7 @@ class ExpiryChart(Figure):
             choose("retention", "retention", tuple(f"{days} days" for days in _RETENTIONS)),
         )
         title = "The two clocks of an offset of a classic group (orders-0)"
-        narrow = squeeze_right(_LEFT - 9, _BOTTOM, 0.505)
-        super().__init__(Content.draw(title, _BOTTOM, controls, draw, narrow=narrow))
+        super().__init__(Content.draw(title, _BOTTOM, controls, draw, narrow=squeeze_right(_LEFT - 9, _BOTTOM, 0.505)))
 
 
 def _find_x(day: float) -> float:

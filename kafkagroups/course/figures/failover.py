@@ -149,8 +149,7 @@ def _draw(phase: str, sizes: list[int], asked: int, group: str, answer: str) -> 
 
 
 def _name_memory(state: str, size: int) -> str:
-    words = {"dead": "lost", "loading": "not complete"}
-    return words.get(state, f"{size} offsets" if size else "empty")
+    return {"dead": "lost", "loading": "not complete"}.get(state, f"{size} offsets" if size else "empty")
 
 
 def _draw_broker(number: int, state: str, size: int) -> Iterator[Mark]:

@@ -160,8 +160,7 @@ def _list_memories(log: Path, coordinator: _Coordinator) -> list[_Memory]:
     count = len(_LOG)
     fails = bool(load(log, coordinator.name, kafka=coordinator.kafka).failed)
     memories = [read_memory(log, min(step, count - fails)) for step in range(count + 1)]
-    loaded = _read_groups(log, count, coordinator)
-    return [*memories, _Memory(loaded.chips, _ask(log, coordinator))]
+    return [*memories, _Memory(_read_groups(log, count, coordinator).chips, _ask(log, coordinator))]
 
 
 def _read_classic_maps(log: Path, until: int) -> _Memory:
@@ -223,8 +222,7 @@ def _draw(step: int, memories: Mapping[_Coordinator, tuple[_Memory, _Memory]], *
     if new.answer != classic.answer:
         marks.append(_draw_sign("answers", _ANSWERS))
     text.append(f"{min(step, len(_LOG))} of {len(_LOG)} records are read")
-    if is_end:
-        marks.sort(key=lambda mark: mark.tone is Tone.NEW)  # What comes last passes in front of what it leaves.
+    marks.sort(key=lambda mark: is_end and mark.tone is Tone.NEW)  # What comes last passes in front of the rest.
     line, caption = _tell(step, is_broken=is_broken)
     return Scene(tuple(marks), caption, tuple(text), lines=(line,))
 

@@ -160,8 +160,7 @@ class PartitionGrid(Figure):
             raise UsageError("expected a group id, for example 'my-service'; found an empty text")
         if len(typed) > _LONGEST_ID or not typed.isprintable():
             raise UsageError(f"expected a group id of at most {_LONGEST_ID} printable characters; found {typed[:50]!r}")
-        named = self.named if typed in self.named else (*self.named, typed)
-        return _make_content(self.groups, named, typed)
+        return _make_content(self.groups, self.named if typed in self.named else (*self.named, typed), typed)
 
 
 def _make_content(groups: tuple[str, ...], named: tuple[str, ...], typed: str) -> Content:
@@ -256,8 +255,7 @@ def _draw_cells(view: _View, count: int, sizes: Mapping[int, int]) -> Iterator[M
         cells.append(Box(f"cell {partition}", x, y, _CELL_WIDTH - 2, _CELL_HEIGHT - 2, **style))
     # Above its cell, or below all cells, and always below what they contain.
     place = "all" if is_around else str(home)
-    look = Box(f"look {place}", *frame, tone=Tone.NEW, origin="home", delay=_DELAY)
-    cells.insert(0 if is_around else count, look)
+    cells.insert(0 if is_around else count, Box(f"look {place}", *frame, tone=Tone.NEW, origin="home", delay=_DELAY))
     yield from (*cells, *numbers)
 
 

@@ -234,8 +234,7 @@ class _Scale:
         by_second = dict(zip(self.times, words, strict=True))
         starts = [next(group) for _, group in groupby(by_second, by_second.__getitem__)]
         xs = [*map(self.find_x, starts), self.now_x]
-        ends = [*starts[1:], self.now_s]
-        rows = zip(starts, ends, pairwise(xs), strict=True)
+        rows = zip(starts, [*starts[1:], self.now_s], pairwise(xs), strict=True)
         return [_Span(by_second[start], start, end - start, x, right - x) for start, end, (x, right) in rows]
 
     def draw_bar(self, key: str, span: _Span, top: float, words: Sequence[str], **style: Any) -> Box:

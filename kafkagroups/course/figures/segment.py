@@ -150,8 +150,7 @@ class Segment(Figure):
             text.append(f"reason: {recovery.reason}")
         marks.append(scan)
         caption = self._make_caption(broken, recovery, moment)
-        line = self._name_state(broken, recovery, moment)
-        return Scene(tuple(marks), caption, tuple(text), lines=(line,))
+        return Scene(tuple(marks), caption, tuple(text), lines=(self._name_state(broken, recovery, moment),))
 
     def _name_state(self, broken: ByteChange | None, recovery: Recovery, moment: int) -> Line:
         if broken is None:

@@ -111,8 +111,7 @@ def _draw(entries: _Entries, states: list[_State], loaded: int, is_past_end: boo
         marks.append(Box(f"waited {producer}", *place, _CELL_WIDTH, 38, tone=Tone.MUTED, is_dashed=True))
     for offset, entry in enumerate(entries):
         if entry.ends is None:
-            delay = _SWAPPED * bool(last.ends)
-            marks += _draw_value(offset, entry, state, before, fates.get(offset, ""), delay)
+            marks += _draw_value(offset, entry, state, before, fates.get(offset, ""), _SWAPPED * bool(last.ends))
         elif offset < loaded:
             marks += _draw_marker(offset, entry, is_last=offset == loaded - 1)
         marks += _draw_record(offset, entry, loaded, is_past_end)

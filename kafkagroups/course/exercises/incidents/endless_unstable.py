@@ -117,8 +117,7 @@ def _write_import(log: IncidentLog, step: int, time_ms: int) -> None:
     if part == 0:
         for chunk in range(3):
             offsets = {"prices-0": 900 * number + 300 * (chunk + 1)}
-            chunk_ms = time_ms + 5 * MINUTE_MS + chunk * 2_000
-            log.commit(IMPORT, offsets, chunk_ms, (IMPORT_PRODUCER, epoch))
+            log.commit(IMPORT, offsets, time_ms + 5 * MINUTE_MS + chunk * 2_000, (IMPORT_PRODUCER, epoch))
     elif part == 1 and step < STEPS - 1:
         # The new process of the restarted import has a higher epoch. So the marker has one, too.
         is_restarted = number == RESTARTED_IMPORT

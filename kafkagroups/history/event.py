@@ -347,7 +347,7 @@ class Position:
 
     def skips(self, offset: int) -> bool:
         """Return whether a commit is far beyond the usual steps. A group that works off a backlog reads so far, too."""
-        return self.moves >= MIN_MOVES and (offset - self.now) >= max(MIN_SKIP, SKIP_STEPS * self.longest_step)
+        return self.moves >= MIN_MOVES and offset - self.now >= max(MIN_SKIP, SKIP_STEPS * self.longest_step)
 
     @property
     def has_two_writers(self) -> bool:

@@ -434,7 +434,7 @@ def _has_one_encoding(group: str) -> bool:
     U+FFFD is Java's text for bytes that are not UTF-8, so different bytes can be the same group id.
     """
     encoded_id = group.encode("utf-8", "replace")
-    return (encoded_id.decode() == group and "\ufffd" not in group) and len(encoded_id) <= MAX_STRING_BYTES
+    return encoded_id.decode() == group and "\ufffd" not in group and len(encoded_id) <= MAX_STRING_BYTES
 
 
 def _read_found(reading: Any, log: Log, fates: GroupLogs) -> Iterator[Batch]:

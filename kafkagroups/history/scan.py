@@ -21,7 +21,7 @@ from kafkagroups.groups.modern_group import MEMBER_STATES, ModernGroup
 from kafkagroups.history import group_rules, load_rules, partition_rules
 from kafkagroups.history.event import describe_skips, join_skips
 from kafkagroups.history.fates import ObservedLoad
-from kafkagroups.history.finding import OUTSIDER_REMEDY, Finding, count_of, describe_time, sort_findings
+from kafkagroups.history.finding import OUTSIDER_REMEDY, Finding, count_of, describe_time, name_record, sort_findings
 from kafkagroups.history.group_log import GroupLog, load_group_logs
 from kafkagroups.history.passes import Partition, refuse_foreign_log
 from kafkagroups.history.stats import WRITER, Count, PartitionStats, Stats, sort_rows
@@ -92,7 +92,7 @@ def watch_group(partition: Partition, log: GroupLog, stats: Stats) -> Iterator[F
     if skips:
         first = skips[0][0]
         time = "" if first.timestamp_ms is None else f" at {describe_time(first.timestamp_ms)}"
-        later = [f" Later, at record {partition.number}:{run[0].offset}: {describe_skips(run)}" for run in skips[1:3]]
+        later = [f" Record {name_record(partition.number, run[0].offset)}: {describe_skips(run)}" for run in skips[1:3]]
         later += [f" After that, {count_of(sum(map(len, skips[3:])), 'more skip')}."] * (len(skips) > 3)
         what = f"Group {group} can have skipped records{time}: {describe_skips(skips[0])}{''.join(later)}"
         yield find(first.offset, "skipped_records", what, topic_partition=first.topic_partition)

@@ -333,9 +333,9 @@ class PartitionHistory:
             return f"ahead by {step}; its longest step before was {position.longest_step}"
         is_outside = self._describe_committer(record) == _NO_MEMBER and not record.is_pending
         is_first = position.highest_record < self.group.empty_at and record.value.offset > position.highest
-        has_no_epoch = _lost_leader_epoch(old, record)  # A consumer was just placed there, or a tool wrote it.
-        is_set = is_outside and is_first and (step > position.longest_step or has_no_epoch)
-        is_placed = self._is_by_member(record) and step > position.longest_step and has_no_epoch
+        is_set = is_outside and is_first and (step > position.longest_step or _lost_leader_epoch(old, record))
+        # A reset or a seek has just placed the consumer there.
+        is_placed = step > position.longest_step and self._is_by_member(record) and _lost_leader_epoch(old, record)
         return f"ahead by {step}" if is_set or is_placed else ""
 
     def _describe_committer(self, record: GroupRecord) -> str:
